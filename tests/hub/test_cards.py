@@ -321,8 +321,17 @@ def test_of_models_with_one_folder_name_a_card_has_the_scores_of_its_own(checkpo
     renamed = other.rename(tmp_path / "renamed")
     assert value(renamed) == wanted[0]
     evaluate([str(checkpoint)], [task], ".", **options).save(renamed / "evaluation")
-    with pytest.raises(InputError, match="none of them may be renamed; evaluate renamed alone"):
+    with pytest.raises(InputError, match="none of them may be renamed; evaluate renamed alone, under this name"):
         write_card(renamed)
+    given = SentenceEncoder(checkpoint, prompts={"query": "q: "}, truncate_dim=8, **options)
+    report = evaluate([str(renamed), given], [task], ".", **options)
+    report.save(checkpoint / "evaluation")
+    assert value(checkpoint) == round(100 * report.main("tiny", task).value, 2)  # by its name
+    evaluate([given], [task], ".", names=["x"], **options).save(renamed / "evaluation")
+    with pytest.raises(InputError, match="evaluate renamed alone, under this name"):
+        write_card(renamed)
+    evaluate([given], [task], ".", names=["renamed"], **options).save(renamed / "evaluation")
+    assert write_card(renamed)
     add_report(checkpoint, names=("tiny", "tiny (2)"))  # of before
     with pytest.raises(InputError, match="several of them may be tiny"):
         write_card(checkpoint)

@@ -159,7 +159,7 @@ class CheckpointMetadata:
             several, name = "several" if found else "none", folder_name(self.folder)
             raise InputError(
                 f"{path} is a report on {', '.join(report.models)}, and {several} of them may be {name}; evaluate "
-                f"{name} alone"
+                f"{name} alone, under this name"
             )
         return report, found[0]
 
@@ -179,9 +179,10 @@ class CheckpointMetadata:
             untold += [] if own else [model]
         if len(report.models) == 1:
             return untold
-        for name in names:
-            if called := [model for model in report.called(name) if model in untold]:
-                return called
+        for models in untold, report.models:  # prompts that an encoder was given also make another fingerprint
+            for name in names:
+                if called := [model for model in report.called(name) if model in models]:
+                    return called
         return []
 
     @cached_property

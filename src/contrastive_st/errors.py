@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -144,6 +145,8 @@ def lacking(error: ModuleNotFoundError) -> str:
         >>> lacking(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")).partition(";")[0]
         'this needs torch, which is not installed'
     """
+    if asked := re.match(r"The '([\w-]+)", str(error.name)):  # by transformers, of a version of a library
+        return f"this needs {asked[1]}, which is not installed; pip install {asked[1]}"
     return f"this needs {str(error.name).partition('.')[0]}, which is not installed; {install()}"
 
 

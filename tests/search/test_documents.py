@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import zipfile
 from types import SimpleNamespace
 
 import datasets
@@ -294,6 +295,59 @@ def test_footnotes_that_are_not_read_are_said_and_bytes_that_are_no_text_are_unr
     assert len(list(open_corpus(str(tmp_path)).read(report))) == 2
     assert "footnotes are not read: a.rst" in report.lines()
     assert "left out: 1 unreadable: c.rtf is not a .rtf file" in report.lines()
+
+
+_OF_WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+_OF_ODF = "urn:oasis:names:tc:opendocument:xmlns"
+OFFICE = {  # parts of an archive, and how the text stands in it
+    "docx": {
+        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+        f'<Default Extension="xml" ContentType="{_OF_WORD}"/></Types>',
+        "word/document.xml": '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+        "<w:body>{}</w:body></w:document>",
+    },
+    "odt": {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": f'<office:document-content xmlns:office="{_OF_ODF}:office:1.0" xmlns:text="{_OF_ODF}:text:1.0" '
+        f'xmlns:table="{_OF_ODF}:table:1.0"><office:body><office:text>{{}}</office:text></office:body>'
+        "</office:document-content>",
+    },
+}
+WORDS = "<w:p><w:r><w:t>Name</w:t><w:tab/><w:t>John</w:t><w:cr/><w:t>Oslo</w:t>{}</w:r></w:p>"
+BOX = "<w:pict><w:txbxContent><w:p><w:r><w:t>inside</w:t></w:r></w:p></w:txbxContent></w:pict>"
+BLANKS = '<text:p>Name<text:s text:c="3"/>John<text:tab/>Oslo</text:p>'
+CELL = "<table:table><table:table-row><table:table-cell>{}</table:table-cell></table:table-row></table:table>"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "said"),
+    [
+        ("a.docx", WORDS.format(""), ["Name", "John", "Oslo"], None),
+        ("a.docx", WORDS.format(BOX), ["inside"], "of a paragraph with a text box, the text of the box alone is read"),
+        ("a.odt", BLANKS, ["Name", "John", "Oslo"], None),
+        ("a.odt", CELL.format("<text:p>harbour</text:p><text:p>wall</text:p>"), ["harbour", "wall"], None),
+        ("a.html", "<select><option>Red</option><option>Green</option></select>", ["Red", "Green"], None),
+    ],
+)
+def test_words_are_not_joined_and_what_is_not_read_is_said(tmp_path, name, text, words, said):
+    path = tmp_path / name
+    if name.endswith("html"):
+        path.write_text(text)
+    else:
+        pytest.importorskip("kreuzberg")
+        with zipfile.ZipFile(path, "w") as archive:
+            for part, held in OFFICE[path.suffix[1:]].items():
+                archive.writestr(part, held.replace("{}", text))
+    report = Report()
+    (document,) = open_corpus(str(tmp_path)).read(report)
+    assert document.text.split() == words
+    assert [line for line in report.lines() if "text box" in line] == ([f"{said}: {name}"] if said else [])
+
+
+def test_the_split_of_a_folder_of_files_is_asked_for(tmp_path):
+    (tmp_path / "test-0.csv").write_text("text\none\n")
+    with pytest.raises(InputError, match="--hub_split"):
+        open_corpus(str(tmp_path), hub_split="test")
 
 
 def test_a_path_is_one_corpus_however_it_is_written(tmp_path, monkeypatch):

@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import io
 import re
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
@@ -28,8 +31,8 @@ LARGEST = 1 << 28  # bytes; a document is read as a whole
 Cells = dict[str, Any]
 _HIDDEN = re.compile(r"<!(--)|<(script|style|noscript|template|svg|nav)\b[^<>]*>", re.IGNORECASE)  # no text of a page
 _BLOCK = re.compile(
-    "address|article|aside|blockquote|br|caption|dd|details|div|dl|dt|figcaption|figure|footer|h[1-6]|header|hr|li|main|ol"
-    "|p|pre|section|summary|table|td|th|title|tr|ul"
+    "address|article|aside|blockquote|br|button|caption|dd|details|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]"
+    "|header|hr|legend|li|main|ol|optgroup|option|p|pre|section|select|summary|table|td|textarea|th|title|tr|ul"
 )
 _FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.{,65536}?\n)(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL)
 _OF_BROWSERS = re.compile(
@@ -38,6 +41,11 @@ _OF_BROWSERS = re.compile(
 )
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _FOOTNOTE = re.compile(r"^\.\. \[[^\]\n]+\]|\\footnote\b|^\[fn:", re.MULTILINE)  # of .rst, .tex, .org
+#: What kreuzberg 4.10 drops from the parts of an archive, so that words are joined, and what to write for it
+_DROPPED = {
+    ".docx": (rb"<w:(tab|cr) ?/>", b'<w:t xml:space="preserve"> </w:t>'),
+    ".odt": (rb"<text:(s|tab)\b[^>]*/>|(?=</text:p>)", b" "),
+}
 
 
 class Encrypted(InputError):
@@ -208,6 +216,25 @@ class _Page(HTMLParser):
 # --- What kreuzberg reads.
 
 
+def _with_blanks(content: bytes, dropped: bytes, written: bytes) -> tuple[bytes, bool]:
+    """An archive with what is `written` for all that is `dropped`; and whether it is one of Word that has text boxes.
+
+    What is not such an archive, or larger than `LARGEST` when it is unpacked, is left as it is.
+    """
+    made, boxes = io.BytesIO(), False
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as other:
+            if sum(part.file_size for part in archive.infolist()) > LARGEST:
+                return content, False
+            for part in archive.infolist():
+                held = archive.read(part)
+                boxes = boxes or b"<w:txbxContent" in held
+                other.writestr(part, re.sub(dropped, written, held) if part.filename.endswith(".xml") else held)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error):  # kreuzberg says what it is
+        return content, False
+    return made.getvalue(), boxes
+
+
 def _office(path: Path, source: str) -> Iterator[Cells]:
     content, suffix, kreuzberg = _content(path, source), format_of(path), _needed("kreuzberg", source)
     if _ENCRYPTED_OFFICE in content:
@@ -217,6 +244,9 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
         text, read_as = _decoded(content, source)
         content = text.encode()
         read_as += ["footnotes are not read"] if _FOOTNOTE.search(text) else []
+    if suffix in _DROPPED:
+        content, boxes = _with_blanks(content, *_DROPPED[suffix])
+        read_as += ["of a paragraph with a text box, the text of the box alone is read"] if boxes else []
     if suffix in _SHEETS:
         read_as.append("spreadsheets are read as text, not as tables (save them as .csv to index their rows)")
     with tempfile.NamedTemporaryFile(suffix=suffix) as empty:  # of a compressed file, the extension before counts

@@ -191,6 +191,9 @@ def open_corpus(
         commit = hub_commit(source, hub_split)
         rows = lambda: stored(source, hub_split, streaming=True, revision=commit)
         return choice.stream(f"hub:{source}:{hub_split}", digest_of([*choice.asked, commit]), rows)
+    if hub_split != "train":
+        what = f"--hub_split {hub_split} is for a data set of the Hub, or a folder of save_to_disk"
+        raise InputError(f"{source}: {what}; name the files of the split, such as '{hub_split}-*.parquet'")
     pattern = next((n for n, part in enumerate(path.parts) if set("*?[") & set(part)), None)
     if pattern is not None and not path.exists():
         return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice)

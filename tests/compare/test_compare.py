@@ -100,6 +100,12 @@ def test_too_few_documents_are_an_error_with_the_number_that_would_do(tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
+def test_documents_that_are_too_short_are_an_error_that_asks_for_longer_ones(tmp_path):
+    (tmp_path / "lines.txt").write_text("".join(f"Line {number} of a list.\n" for number in range(600)))
+    with pytest.raises(InputError, match="600 of them are too short"):
+        read_search(str(tmp_path / "lines.txt"))
+
+
 def test_queries_of_the_user_find_documents_by_their_ids(tmp_path):
     rows = [(f"d{i}", *row) for i, row in enumerate(documents(500))]
     corpus = write_table(tmp_path / "talks.csv", rows, ("id", "title", "text"))

@@ -197,3 +197,11 @@ def test_a_table_of_which_a_log_says_what_its_files_hold_now(door, log, tmp_path
         (tmp_path / name).write_text("a former row\n")
     for folder in (tmp_path / "table", tmp_path):
         refused(door, folder, f"{tmp_path / 'table'} is a table of ", "; write those of now with ")
+
+
+@pytest.mark.parametrize("other", [".venv/_delta_log/0.json", "api/metadata/button.metadata.json", "notes/_delta_log"])
+def test_what_only_is_called_as_a_log_is_left_alone(other, tmp_path):
+    for name, content in {other: '{"text": "a row"}', "a.txt": "a row\n"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    assert "a.txt" in {document.metadata["file"] for document in open_corpus(str(tmp_path)).read()}

@@ -166,6 +166,7 @@ READ = [
     ("first_second.csv", 'first,second,score\n"Well, a",b,0.25\n', "scored_pairs", ("Well, a", "b", 0.25)),
     ("nan_in_a_list.csv", [{"query": f"q {i}", "positive": f"a {i}", "neg": "['no', nan]" if i == 1 else "['no', 'not']"} for i in range(3)], "triplets", ("q 0", "a 0", "no", "not")),
     ("braces.csv", "anchor,positive\nwhy a,{name}\nwhy b,so\n", "pairs", ("why a", "{name}")),
+    ("tags.csv", "anchor,positive\n[USER] hi [/USER],{name} in {place}\n[USER] so [/USER],{name} of {place}\n", "pairs", ("[USER] hi [/USER]", "{name} in {place}")),
     ("arrays_of_postgresql.csv", 'query,pos,neg\nq a,"{""so, a"",thus}",{no}\nq b,{ja},"{nein,""n\\""o""}"\n', "triplets", ("q a", "so, a", "no", None)),
     ("numbers_of_numpy.csv", "anchor,positive,negative_1,scores\n" + 'q,p,n,"[np.float64(0.9), np.float64(0.5)]"\n' * 2, "scored_candidates", ("q", "p", "n", [0.9, 0.5])),
     ("years.csv", "anchor,positive\nwhen?,(1984)\nwhy?,so\n", "pairs", ("when?", "(1984)")),

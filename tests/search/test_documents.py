@@ -375,3 +375,9 @@ def test_a_column_in_the_names_of_folders_and_infinite_numbers(tmp_path):
     assert [(own["label"], own.get("size")) for own in found] == [("no no", None), ("yes", 1.0)]
     assert "an infinite number counts as null: column size" in report.lines()
     assert not any("label" in own.metadata for own in open_corpus(str(tmp_path), metadata=["size"]).read())
+
+
+def test_a_row_keeps_its_own_cells_below_a_folder_named_after_a_column(tmp_path):
+    put(tmp_path, "text=en/a.csv", "text,year\nthe sea,1999\n")
+    ((one, metadata),) = [(document.text, document.metadata) for document in open_corpus(str(tmp_path)).read()]
+    assert (one, metadata["year"]) == ("the sea", 1999)

@@ -182,7 +182,7 @@ def test_of_the_splits_of_a_part_the_one_that_is_asked_for_is_read(folder, name)
     assert len(read_retrieval(folder, "dev")["test"].labels) == 1
     for without in ({"train": other, "dev": other}, {"train": other}):
         split("qrels", **without)
-        with pytest.raises(MissingData, match=r"no qrels/test\.tsv"):
+        with pytest.raises(MissingData, match=r"qrels has the splits train.*, and not test"):
             read_retrieval(folder)
     for part in ("corpus", "queries"):
         (folder / f"{part}.jsonl").unlink()
@@ -193,7 +193,7 @@ def test_of_the_splits_of_a_part_the_one_that_is_asked_for_is_read(folder, name)
     split("corpus", train=PARTS["corpus"], test=PARTS["corpus"])
     assert read_retrieval(folder)["test"].labels.tolist() == wanted
     split("queries", train=PARTS["queries"], dev=PARTS["queries"])
-    with pytest.raises(MissingData, match=r"no queries\.jsonl"):
+    with pytest.raises(MissingData, match="queries has the splits train, validation, and not test"):
         read_retrieval(folder)
 
 

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -342,6 +343,21 @@ def test_bad_trec_judgements_and_missing_parts(tmp_path):
     assert "line 1: query, iteration, document, grade" in one_line(caught.value)
     (folder / "qrels.trec").unlink()
     with pytest.raises(MissingData, match=r"test\.tsv"):
+        read_retrieval(folder)
+
+
+def test_the_files_of_a_part_are_those_of_its_folder_and_of_its_splits(tmp_path):
+    folder = write_set(tmp_path / "own")
+    (folder / "corpus" / "cache").mkdir(parents=True)
+    (folder / "queries" / "test").mkdir(parents=True)
+    shutil.copy(folder / "corpus.jsonl", folder / "corpus" / "cache" / "old.jsonl")
+    (folder / "corpus.jsonl").rename(folder / "corpus" / "_part-0.jsonl")
+    (folder / "queries.jsonl").rename(folder / "queries" / "test" / "part-0.jsonl")
+    assert list(read_retrieval(folder)["corpus"].columns[0]) == list(CORPUS.values())
+    for split in ("dev", "train"):
+        shutil.copytree(folder / "queries" / "test", folder / "queries" / split)
+    shutil.rmtree(folder / "queries" / "test")
+    with pytest.raises(MissingData, match="queries has the splits train, validation, and not test"):
         read_retrieval(folder)
 
 

@@ -111,14 +111,19 @@ def split_key(name: str) -> str:
     return _SPLIT_OF.get(name.lower(), name)
 
 
-def files_by_split(folder: Path, formats: Sequence[str] = TABLES) -> dict[str, list[Path]]:
+def files_by_split(folder: Path, formats: Sequence[str] = TABLES, deep: bool = True) -> dict[str, list[Path]]:
     """The files of some formats in a folder, in order, by the key of the split that they are named after, or by "".
+
+    Args:
+        folder: the folder.
+        formats: as `format_of` calls them.
+        deep: also the files in folders inside; else only in those named after splits, but also files that begin with _.
 
     Raises:
         InputError: there are files of several splits, or one that is called as a split is, and one of none.
     """
     result: dict[str, list[Path]] = {}
-    for path, split in _files_in(folder, formats).items():
+    for path, split in _files_in(folder, formats, deep).items():
         result.setdefault(split, []).append(path)
     return result
 
@@ -136,7 +141,7 @@ def check_log(folder: str, inside: Sequence[str]) -> None:
             raise InputError(f"{folder} {what}; write those of now with {rows.format(folder)}, and give that instead")
 
 
-def _files_in(folder: Path, formats: Sequence[str] = TABLES) -> dict[Path, str]:
+def _files_in(folder: Path, formats: Sequence[str] = TABLES, deep: bool = True) -> dict[Path, str]:
     """The files of rows in a folder in order, without empty ones, and the splits that they are named after.
 
     A name is that of a split if a whole word of it is, as for `datasets`, and if the names of all files of this format
@@ -149,8 +154,8 @@ def _files_in(folder: Path, formats: Sequence[str] = TABLES) -> dict[Path, str]:
     files: list[Path] = []
     for place, folders, names in os.walk(folder):
         check_log(place, folders)
-        folders[:] = [name for name in folders if name[0] not in "._"]
-        paths = (Path(place, name) for name in names if name[0] not in "._")
+        folders[:] = [name for name in folders if (name[0] not in "._" if deep else name.lower() in _SPLIT_OF)]
+        paths = (Path(place, name) for name in names if name[0] not in ("._" if deep else "."))
         files += [path for path in paths if path.is_file() and format_of(path) in formats]
     files.sort()
     splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}

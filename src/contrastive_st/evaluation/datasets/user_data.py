@@ -19,7 +19,7 @@ from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entrie
 from contrastive_st.data.reading.sources import files_by_split, split_key
 from contrastive_st.data.reading.table import open_entries, open_judgements
 from contrastive_st.data.roles import NEGATIVE, SCORE, ColumnRoles, leave_out, role_of
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, listed
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows, tidy
 
 logger = logging.getLogger(__name__)
@@ -182,7 +182,8 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
 
     Files may be compressed. Each part may also be a data set that `save_to_disk` wrote, or a split of the folder. Of
     a folder whose files are named after splits (`test-00000-of-00001.parquet`), those of the split are read. A single
-    split is read under any name, but judgements only if documents and queries have it too.
+    split is read under any name, but judgements only if documents and queries have it too. Of folders inside it, those
+    named after splits are read.
     Documents and queries have an id (`_id`, `id`) and `text` (or `contents`); a `title` goes before the text.
     Judgements have `query-id`, `corpus-id` and `score`; without a column of scores all are relevant.
 
@@ -211,6 +212,9 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     if corpus is None or queries is None or relevance is None:
         parts = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": relevance}
         absent = ", ".join(name for name, part in parts.items() if part is None)
+        for name, part in (("queries", queries), ("corpus", corpus), ("qrels", relevance)):
+            if part is None and (others := sorted(set(_by_split(folder / name)) - {""})):
+                raise MissingData(f"{folder / name} has the splits {listed(others)}, and not {split}")
         raise MissingData(f"{folder}: no {absent}; a folder in BEIR's layout has {', '.join(parts)}")
     documents, asked = _texts_of(corpus), _texts_of(queries)
     shared = [] if itself else [key for key in asked if key in documents]
@@ -242,7 +246,7 @@ def _by_split(inside: Path) -> dict[str, Callable[[], Table]]:
     if is_saved(inside):
         splits = splits_of(inside)
         return {split_key(own): partial(open_table, inside, split=own) for own in splits or [""]}
-    return {split: partial(open_table, files) for split, files in files_by_split(inside, _SHARDS).items()}
+    return {split: partial(open_table, files) for split, files in files_by_split(inside, _SHARDS, deep=False).items()}
 
 
 def _only_split(inside: Path) -> set[str]:

@@ -10,6 +10,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,8 @@ ROWS, CORPORA = (
     st.lists(st.tuples(st.sampled_from(IDS), st.sampled_from(texts), METADATA), min_size=1, max_size=8,
              unique_by=lambda row: as_id(row[0])) for texts in (TEXTS, [*TEXTS, SILENT, SILENT])
 )  # fmt: skip
+#: Ways to write, through LangChain where it is installed: a skip inside a rule would end the whole run
+DOORS = ["store", "process", "api", *(["langchain"] if find_spec("langchain_core") else [])]
 PICK = st.integers(0, 5)
 
 
@@ -412,7 +415,6 @@ class Meetings(RuleBasedStateMachine):
 
     def chain(self, held, number=0):
         """LangChain's store."""
-        pytest.importorskip("langchain_core")
         from contrastive_st.integrations.langchain import ContrastiveVectorStore
 
         key = held.place, self.name_of(held, number), held.model
@@ -451,7 +453,7 @@ class Meetings(RuleBasedStateMachine):
         made.close()
         self.names[place][name] = Held(place, "", storage)
 
-    @rule(pick=PICK, rows=ROWS, by=st.sampled_from(["store", "process", "api", "langchain"]))
+    @rule(pick=PICK, rows=ROWS, by=st.sampled_from(DOORS))
     def upsert(self, pick, rows, by):
         held = self.pick(pick)
         self.write(held, pick, rows, by)
@@ -495,7 +497,7 @@ class Meetings(RuleBasedStateMachine):
             self.check(held, pick, text)
 
     @rule(pick=PICK, ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique_by=as_id),
-          by=st.sampled_from(["store", "process", "api", "langchain"]))  # fmt: skip
+          by=st.sampled_from(DOORS))  # fmt: skip
     def delete(self, pick, ids, by):
         held = self.pick(pick)
         gone = held.remove(map(as_id, ids), remember=True)
@@ -731,6 +733,8 @@ class Meetings(RuleBasedStateMachine):
             document = held.documents[as_id(hit["id"])]
             assert hit["id"] == json_id(own(document.id))
             assert (hit["text"], typed(hit["metadata"])) == (document.text, typed(plain(document.metadata)))
+        if "langchain" not in DOORS:
+            return
         found = self.chain(held, pick).similarity_search_with_score(text, k, filter=filter)
         np.testing.assert_allclose([score for _, score in found], best_scores, atol=2e-4)
         for document, _ in found:

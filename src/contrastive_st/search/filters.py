@@ -273,8 +273,7 @@ def as_filter(given: Filterable) -> Filter:
     if isinstance(given, str):
         return parse(given)
     if not isinstance(given, Mapping):
-        filters = [as_filter(one) for one in given]
-        return Filter(tuple(part for one in filters for part in (one.parts if one.join == "and" else (one,))))
+        return Filter(tuple(part for one in map(as_filter, given) for part in ([one], one.parts)[one.join == "and"]))
     conditions = []
     for column, wanted in given.items():
         for symbol, value in (wanted if isinstance(wanted, Mapping) else {"=": wanted}).items():

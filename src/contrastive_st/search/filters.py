@@ -264,10 +264,8 @@ def as_filter(given: Filterable) -> Filter:
         >>> str(as_filter({"year": {">=": 2020, "<": 2030}, "topic": ["x", "y"]}))
         'year>=2020; year<2030; topic=x,y'
     """
-    if given is None:
-        return Filter()
-    if isinstance(given, Filter):
-        return given
+    if given is None or isinstance(given, Filter):
+        return given or Filter()
     if isinstance(given, Condition):
         return Filter((given,))
     if isinstance(given, str):

@@ -344,11 +344,11 @@ class StoreLoader:
 
         def work(connection: StoreConnection) -> int:
             store = self.store.at(connection, lock=True)
-            mine = connection.execute(
+            recorded = connection.execute(
                 "SELECT FROM sources WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE",
                 (store.tables.prefix, self.number, self.fingerprint, self.run),
             )
-            there = [id for (id,) in connection.execute(known, (ids.tolist(),))] if mine.rowcount else []
+            there = [id for (id,) in connection.execute(known, (ids.tolist(),))] if recorded.rowcount else []
             if not there:  # mostly: it never had a vector
                 return 0
             removed = store.remove(connection, there, self.number)

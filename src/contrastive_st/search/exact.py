@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
@@ -22,21 +23,20 @@ from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
 from contrastive_st.search.index import (
     FUSED,
+    Asked,
     Batch,
     Hit,
     Id,
     Ids,
     Metadata,
+    VectorIndex,
     Vectors,
     all_known,
-    check_filter,
     check_model,
-    check_search,
     fuse,
-    nearest_to,
 )
 from contrastive_st.search.lexemes import language_of, query_keys
-from contrastive_st.search.shards import RECORD, ShardFolder, read_table
+from contrastive_st.search.shards import ShardFolder, read_table
 from contrastive_st.search.values import GIVEN, OWN_ID, Row, as_documents, as_ids, given_and_own, storable
 from contrastive_st.vectors import (
     buckets,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantized.py shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
 _ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
@@ -100,7 +99,7 @@ class Codes:
         if choice("precision", precision, tuple(_FILES)) == "int8":
             ranges = quantization_ranges(vectors) if ranges is None else ranges
             return cls(quantize(vectors, precision, ranges), vectors.shape[1], ranges)
-        rotation = rotated(np.eye(vectors.shape[1]), _ROTATIONS)
+        rotation = _rotation(vectors.shape[1])
         return cls(_in_rows(quantize(vectors @ rotation, precision)), vectors.shape[1], None, rotation)
 
     def __len__(self) -> int:
@@ -136,7 +135,7 @@ class Codes:
         return result
 
 
-class ExactIndex:
+class ExactIndex(VectorIndex):
     """An index that compares every vector, in blocks: for small corpora, and to test the recall of other indices.
 
     With `codes`, a first pass compares those, and the nearest `oversample * k` are compared again by their vectors. A
@@ -184,11 +183,6 @@ class ExactIndex:
         self._types: dict[str, str] | None = None  # from the first filter on
         self.recorded_types: dict[str, str] = {}
 
-    @staticmethod
-    def is_at(path: Path) -> bool:
-        """Whether a path is a folder that `open` opens."""
-        return (path / RECORD).is_file()
-
     @classmethod
     def open(cls, folder: str | Path, *, fingerprint: str | None = None, precision: str | None = None) -> ExactIndex:
         """Open a folder that `contrastive-st index --output` wrote.
@@ -231,49 +225,19 @@ class ExactIndex:
         """The documents never change."""
         return 0
 
-    def search(
-        self,
-        vectors: Vectors,
-        k: int = 10,
-        *,
-        filter: Filterable = None,
-        text: str | None = None,
-        exact: bool | None = None,
-        ef_search: int | None = None,
-        oversample: int = OVERSAMPLE,
-    ) -> list[list[Hit]]:
-        """The k nearest documents of each query; see `VectorIndex.search`.
-
-        Args:
-            vectors: `[d]` or `[Q, d]`.
-            k: number of hits.
-            filter: conditions on the metadata.
-            text: the query as text, for a hybrid ranking.
-            exact: compare with every vector, even if there are codes.
-            ef_search: ignored; there is no graph.
-            oversample: candidates per hit (at least 1) from the codes, which are compared again by their vectors.
-
-        Returns:
-            For each query its hits, best first.
-        """
-        queries, chosen = check_search(vectors, self.dimension, k, filter, self.types() if filter else {}, text)
-        rows = self._matching(chosen) if chosen else None
-        check_filter(self, chosen, rows is None or len(rows) > 0)
-        codes = None if exact else self._codes
-        if text is None:
-            nearest = self._nearest(queries, k, rows, codes, oversample)
-            return [self._hits(*result) for result in zip(*nearest, strict=True)]
-        near = self._nearest(queries, max(k, FUSED), rows, codes, oversample)[0][0]
-        words, postings = self._by_words(text, max(k, FUSED), rows)
+    def nearest(self, asked: Asked) -> list[list[Hit]]:
+        """As for `VectorIndex`; with codes, all are compared by them first unless `exact` is set."""
+        rows = self._matching(asked.filter) if asked.filter else None
+        if asked.text is None:
+            found = self._nearest(asked, asked.k, rows)
+            return [self._hits(*result) for result in zip(*found, strict=True)]
+        many = max(asked.k, FUSED)
+        near, (words, postings) = self._nearest(asked, many, rows)[0][0], self._by_words(asked.text, many, rows)
         union = np.union1d(near, words)
         first = np.isin(union, [*near[:FUSED], *words[:FUSED]])
-        cosines = self._rows(union) @ queries[0]
-        order = fuse(union, cosines, shares(postings, self._norms, len(self), union), self._length, first)[:k]
+        cosines = self._rows(union) @ asked.queries[0]
+        order = fuse(union, cosines, shares(postings, self._norms, len(self), union), self._length, first)[: asked.k]
         return [self._hits(union[order], cosines[order])]
-
-    def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself; see `VectorIndex.similar`."""
-        return nearest_to(self, id, k, filter)
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
@@ -329,13 +293,12 @@ class ExactIndex:
     def _rows(self, rows: Rows) -> Vectors:
         return np.asarray(self._vectors[rows], dtype=np.float32)
 
-    def _nearest(
-        self, queries: Vectors, k: int, rows: Ids | None, codes: Codes | None, oversample: int
-    ) -> tuple[Ids, Vectors]:
+    def _nearest(self, asked: Asked, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """The numbers and scores `[Q, min(k, N)]` of the best of all or of these rows, best first; ties by row.
 
         With codes, they are the best by their vectors among the `oversample * k` with the nearest codes.
         """
+        queries, codes = asked.queries, None if asked.exact else self._codes
 
         def compare(block: slice, part: slice) -> Vectors:
             some: Rows = part if rows is None else rows[part]
@@ -343,7 +306,7 @@ class ExactIndex:
 
         count, most = len(self) if rows is None else len(rows), k
         if codes is not None:
-            most = min(max(oversample, 1) * k, max(len(self), 1))
+            most = min(max(asked.oversample, 1) * k, max(len(self), 1))
         scores, numbers = top_k_in_blocks(compare, len(queries), count, most, _BLOCK)
         numbers = numbers if rows is None else rows[numbers]
         return (numbers, scores) if codes is None else self._best_by_vectors(queries, k, numbers)
@@ -408,7 +371,7 @@ class _Column(Sequence[Any]):
 # --- A folder of shards, copied for memory-mapping.
 
 _FILES = {"int8": "int8.npy", "ubinary": "ubinary.npy"}  # codes; float32 is vectors.npy
-_RANGES, _ROTATION = "ranges.npy", "rotation.npy"  # ranges or rotation of codes that were made here
+_RANGES = "ranges.npy"  # those of int8 that was made here
 
 
 def _laid_out(shards: ShardFolder) -> Path:
@@ -464,45 +427,47 @@ def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Vectors |
     if hasattr(vectors._mmap, "madvise"):  # otherwise each row that is read brings its neighbours into memory
         vectors._mmap.madvise(mmap.MADV_RANDOM)
     stored = np.load(place / _FILES[precision], mmap_mode="r")
-    of_codes = (np.load(place / _RANGES), None) if precision == "int8" else (None, np.load(place / _ROTATION))
-    return vectors, Codes(stored, dim, *of_codes)
+    if precision == "int8":
+        return vectors, Codes(stored, dim, np.load(place / _RANGES))
+    return vectors, Codes(stored, dim, rotation=_rotation(dim))
 
 
 def _make_codes(place: Path, vectors: Vectors, precision: str) -> None:
-    blocks = [slice(start, start + _BLOCK) for start in range(0, len(vectors), _BLOCK)]
+    blocks, ranges, rotation = [slice(i, i + _BLOCK) for i in range(0, len(vectors), _BLOCK)], None, None
     if precision == "int8":
-        ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
-        name, parameters, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
+        ranges = quantization_ranges(np.concatenate([[vectors[part].min(0), vectors[part].max(0)] for part in blocks]))
+        with atomic_write(place / _RANGES, overwrite=True) as path:
+            np.save(path, ranges)
     else:
-        name, parameters = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
-        width = parameters.shape[1]
-    with atomic_write(place / name, overwrite=True) as path:
-        np.save(path, parameters)
-    with _new_array(place, precision, len(vectors), width) as fill:
-        for block in blocks:
-            turned = vectors[block] if precision == "int8" else vectors[block] @ parameters
-            fill(block.start, quantize(turned, precision, parameters if precision == "int8" else None))
+        rotation = _rotation(vectors.shape[1])
+    with _new_array(place, precision, len(vectors), vectors.shape[1] if rotation is None else len(rotation.T)) as fill:
+        for part in blocks:
+            turned = vectors[part] if rotation is None else vectors[part] @ rotation
+            fill(part.start, quantize(turned, precision, ranges))
 
 
 @contextmanager
 def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[Fill]:
     """Write quantized or float32 vectors from some row on, into a file that appears when it is complete."""
-    kinds = {
-        "float32": (np.float32, (rows, dim)),
-        "int8": (np.int8, (rows, dim)),
-        "ubinary": (np.uint64, (-(-dim // 64), rows)),
-    }
+    kind = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint64}[precision]
+    shape = (-(-dim // 64), rows) if precision == "ubinary" else (rows, dim)
     with atomic_write(place / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
-        array = np.lib.format.open_memmap(path, "w+", *kinds[precision])
+        array = np.lib.format.open_memmap(path, "w+", kind, shape)
 
         def fill(start: int, stored: NDArray[np.generic]) -> None:
-            if array.dtype == np.uint64:
+            if precision == "ubinary":
                 array[:, start : start + len(stored)] = _in_rows(stored)
             else:
                 array[start : start + len(stored)] = stored
 
         yield fill
         array.flush()
+
+
+@functools.cache
+def _rotation(dim: int) -> NDArray[np.float32]:
+    """The matrix `[d, b]` after which signs are taken; it depends on d alone."""
+    return rotated(np.eye(dim), _ROTATIONS)
 
 
 def _in_rows(stored: NDArray[np.generic]) -> NDArray[np.uint64]:

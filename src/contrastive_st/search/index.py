@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
 
+OVERSAMPLE = 40  # candidates of codes for each hit; benchmarks/quantized.py shows others
 FUSED = 40  # hits of each half of a hybrid search that are fused
 #: Of the softmaxes that are fused, the scale, and the number of words of documents for which both count the same;
 #: docs/search.md has the measurement
@@ -67,6 +68,18 @@ class Hit:
         return {f"({name})": self.own[name] for name in ("document", "part") if name in self.own}
 
 
+class Asked(NamedTuple):
+    """What `VectorIndex.search` is asked for: unit vectors `[Q, d]`, and a filter by the types of the columns."""
+
+    queries: Vectors
+    k: int
+    filter: Filter
+    text: str | None
+    exact: bool | None
+    ef_search: int | None
+    oversample: int
+
+
 class VectorIndex(Protocol):
     """Documents with their vectors: `ExactIndex` over files, `VectorStore` in PostgreSQL.
 
@@ -98,13 +111,14 @@ class VectorIndex(Protocol):
 
     def search(
         self,
-        vectors: Vectors,
+        vectors: ArrayLike,
         k: int = 10,
         *,
         filter: Filterable = None,
         text: str | None = None,
         exact: bool | None = None,
         ef_search: int | None = None,
+        oversample: int = OVERSAMPLE,
     ) -> list[list[Hit]]:
         """The k nearest documents by cosine, best first; one list per query.
 
@@ -115,23 +129,49 @@ class VectorIndex(Protocol):
             text: the query as text, for a hybrid ranking by cosine and by words (`fuse`). `score` is still the cosine,
                 by which such hits are not ordered. For one query only.
             exact: compare with every vector, even if there is a graph or there are codes.
-            ef_search: candidates that a graph keeps; other indexes ignore it.
+            ef_search: candidates that a graph keeps, at least k and at most 1000; 200 by default. Other indexes ignore
+                it.
+            oversample: candidates per hit (at least 1) from the codes of an `ExactIndex`, which are compared again by
+                their vectors. Other indexes ignore it.
 
         Returns:
             For each query its hits, best first.
+
+        Raises:
+            InputError: the vectors are not of the dimension of the index, `k` is out of range, the filter cannot be
+                read or names a column that no document has, or a hybrid search has several queries.
         """
+        queries = as_queries(vectors, self.dimension)
+        check_k(k)
+        if text is not None and len(queries) != 1:
+            raise InputError(f"a hybrid search takes one query, not {len(queries)}; call it once for each")
+        chosen = as_filter(filter).of_types(self.types() if filter else {})
+        hits = self.nearest(Asked(queries, k, chosen, text, exact, ef_search, oversample))
+        check_filter(self, chosen, any(hits))
+        return hits
+
+    def nearest(self, asked: Asked) -> list[list[Hit]]:
+        """What `search` returns."""
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself.
 
         Args:
             id: of a document; a text stands for an integer (`as_id`).
-            k: at most so many documents.
+            k: at most so many documents; 100,000 hits are at most 99,999 others.
             filter: conditions on the metadata, as for `VectorIndex`.
 
         Returns:
             The hits, best first.
+
+        Raises:
+            InputError: as for `search`; or there is no such document, or the model knows no token of it.
         """
+        vector = self.vectors([id])[0]
+        if not vector.any():
+            raise InputError(f"document {one_line(str(id), 60)} is {UNKNOWN}, so no other is near to it")
+        hits = self.search(vector, min(check_k(k) + 1, MOST_HITS), filter=filter)[0]
+        return [hit for hit in hits if hit.id != as_id(id)][:k]
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
@@ -319,15 +359,6 @@ def check_k(k: object) -> int:
     return int(k)
 
 
-def nearest_to(index: VectorIndex, id: Id, k: int, filter: Filterable) -> list[Hit]:
-    """What `VectorIndex.similar` returns, by the vector of the document; 100,000 hits are at most 99,999 others."""
-    vector = index.vectors([id])[0]
-    if not vector.any():
-        raise InputError(f"document {one_line(str(id), 60)} is {UNKNOWN}, so no other is near to it")
-    hits = index.search(vector, min(check_k(k) + 1, MOST_HITS), filter=filter)[0]
-    return [hit for hit in hits if hit.id != as_id(id)][:k]
-
-
 def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
     """The numbers of the ids of documents, which must be known.
 
@@ -351,32 +382,6 @@ def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
     if missing := [given for given, number in zip(ids, numbers, strict=True) if number not in known]:
         raise InputError(f"there is no document {one_line(str(missing[0]), 60)}")
     return numbers
-
-
-def check_search(
-    vectors: ArrayLike, dimension: int, k: int, filter: Filterable, types: Mapping[str, str], text: str | None
-) -> tuple[Vectors, Filter]:
-    """The queries and the filter of a search, by the types of the columns.
-
-    Args:
-        vectors: `[d]` or `[Q, d]`.
-        dimension: d.
-        k: number of hits.
-        filter: conditions.
-        types: of the columns.
-        text: of a hybrid search.
-
-    Returns:
-        Unit vectors float32 `[Q, d]`, and the filter.
-
-    Raises:
-        InputError: as for `as_queries`, `check_k` and `as_filter`; or a hybrid search has several queries.
-    """
-    queries = as_queries(vectors, dimension)
-    check_k(k)
-    if text is not None and len(queries) != 1:
-        raise InputError(f"a hybrid search takes one query, not {len(queries)}; call it once for each")
-    return queries, as_filter(filter).of_types(types)
 
 
 class OtherModel(InputError):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -126,12 +125,12 @@ class Index(CollectionCommand):
         from contrastive_st.search.ingest import index_corpus, load_shards
         from contrastive_st.search.opening import model_name
         from contrastive_st.search.report import Report
-        from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
+        from contrastive_st.search.shards import Encoding, ShardFolder, is_folder_of_shards
         from contrastive_st.search.values import nfc
 
         check_name(self.collection)
         started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
-        if self.corpus and Path(self.corpus).expanduser().joinpath(RECORD).is_file():
+        if self.corpus and is_folder_of_shards(self.corpus):
             shards, usual = ShardFolder(self.corpus), {spec.name: spec.default for spec in fields(self)}
             if given := [f"--{name}" for name in _OF_TEXTS if getattr(self, name) != usual[name]]:
                 raise InputError(f"{self.corpus} has vectors and their texts already; leave out {', '.join(given)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import threading
 from collections.abc import Callable
@@ -13,11 +12,11 @@ from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.models.protocol import Encoder, open_encoder
 from contrastive_st.search.index import VectorIndex, Vectors, check_model
 from contrastive_st.search.postgres.server import default_store
+from contrastive_st.search.shards import is_folder_of_shards
 from contrastive_st.search.values import one_line
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
-    from contrastive_st.search.exact import ExactIndex
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
 
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _POOLING = " --pooling "  # in the name of a model that an index records, before the pooling that was asked for
-
-#: Indexes in files, by module and class. `is_at` tells whether a path is one; any other name is that of a database
-FILE_INDEXES = ("exact.ExactIndex",)
 
 
 def open_index(
@@ -48,8 +44,10 @@ def open_index(
         InputError: the index does not exist, another model made it, or the extra `search` is not installed.
     """
     where = str(where or default_store())
-    if (in_files := file_index(where)) is not None:
-        return in_files.open(where, fingerprint=fingerprint)
+    if is_folder_of_shards(where):
+        from contrastive_st.search.exact import ExactIndex
+
+        return ExactIndex.open(where, fingerprint=fingerprint)
     store_class = vector_store()
     _check_there(where)
     return store_class(where, collection, fingerprint=fingerprint, **store)
@@ -61,7 +59,7 @@ def open_named(name: str, store: str | None = None, **options: Any) -> VectorInd
     Raises:
         InputError: as for `open_index`.
     """
-    return open_index(name) if file_index(name) is not None else open_index(store, name, **options)
+    return open_index(name) if is_folder_of_shards(name) else open_index(store, name, **options)
 
 
 def writable(index: VectorIndex, name: str) -> VectorStore:
@@ -80,16 +78,6 @@ def writable(index: VectorIndex, name: str) -> VectorStore:
     if not hasattr(index, "upsert"):
         raise InputError(f"{name} is a folder of shards, which cannot be changed; index the corpus into a store")
     return cast("VectorStore", index)
-
-
-def file_index(where: str | Path) -> type[ExactIndex] | None:
-    """The class of the index in the files at a path; None if there is none."""
-    for place in FILE_INDEXES:
-        module, _, name = place.partition(".")
-        kind: type[ExactIndex] = getattr(importlib.import_module(f"contrastive_st.search.{module}"), name)
-        if kind.is_at(Path(where).expanduser()):
-            return kind
-    return None
 
 
 def open_database(where: str | Path | None = None) -> Database:

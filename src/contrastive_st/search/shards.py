@@ -179,6 +179,11 @@ class ShardFolder(Sink):
         return self.folder / f"shard-{shard:06}.parquet"
 
 
+def is_folder_of_shards(where: str | Path) -> bool:
+    """Whether a path is a folder that `ShardFolder` opens."""
+    return Path(where).expanduser().joinpath(RECORD).is_file()
+
+
 def read_table(path: Path) -> tuple[pa.Table, np.ndarray]:
     """The table of one file, and its vectors `[n, ...]` as stored."""
     import pyarrow.parquet as pq

@@ -19,17 +19,16 @@ from contrastive_st.search.bm25 import Postings, best, shares
 from contrastive_st.search.filters import Filter, Filterable, as_filter
 from contrastive_st.search.index import (
     FUSED,
+    Asked,
     Batch,
     Hit,
     Id,
     Ids,
+    VectorIndex,
     Vectors,
     all_known,
-    check_filter,
     check_model,
-    check_search,
     fuse,
-    nearest_to,
 )
 from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE, query_keys
 from contrastive_st.search.postgres import schema as queries
@@ -54,7 +53,7 @@ _DOCUMENTS = """SELECT v.id, t.text, t.metadata, {send}(v.embedding) FROM {vecto
 logger = logging.getLogger(__name__)
 
 
-class VectorStore(StoreWrites):
+class VectorStore(StoreWrites, VectorIndex):
     """A collection of documents with their vectors, in the embedded PostgreSQL or in another one.
 
     Args:
@@ -246,47 +245,27 @@ class VectorStore(StoreWrites):
 
     # ------------------------------------------------------------------ reading
 
-    def search(
-        self,
-        vectors: Vectors,
-        k: int = 10,
-        *,
-        filter: Filterable = None,
-        text: str | None = None,
-        exact: bool | None = None,
-        ef_search: int | None = None,
-    ) -> list[list[Hit]]:
-        """The k nearest documents of each query; see `VectorIndex.search`.
+    def nearest(self, asked: Asked) -> list[list[Hit]]:
+        """As for `VectorIndex`.
 
-        Args:
-            vectors: `[d]` or `[Q, d]`.
-            k: how many hits.
-            filter: conditions on the metadata. If the planner expects few matches (`EXACT_ROWS`), all of them are
-                compared exactly; else the index is scanned until there are k matches.
-            text: the query as text, for a hybrid ranking.
-            exact: compare with every document. By default only if there is no index, or a filter leaves few documents.
-            ef_search: candidates that the index keeps, at least k and at most 1000; 200 by default. With a binary index
-                these are compared again by their full vectors.
-
-        Returns:
-            For each query its hits, best first.
+        If the planner expects few matches of the filter (`EXACT_ROWS`), all of them are compared exactly; else the
+        graph is scanned until there are k matches. The candidates of a binary graph are compared again by their full
+        vectors.
         """
-        queries_, chosen = check_search(vectors, self.dimension, k, filter, self.types() if filter else {}, text)
 
         def work(connection: StoreConnection, now: VectorStore) -> list[list[Hit]]:
-            graph, ef = now._plan(connection, chosen, exact, max(ef_search or EF_SEARCH, k))
-            if text is not None:
-                return [now._hybrid(connection, queries_[0], text, k, chosen, graph, ef)]
-            found = (now._near_rows(connection, query, k, chosen, graph, ef) for query in queries_)
+            filter, k, ef = asked.filter, asked.k, max(asked.ef_search or EF_SEARCH, asked.k)
+            graph, ef = now._plan(connection, filter, asked.exact, ef)
+            if asked.text is not None:
+                return [now._hybrid(connection, asked.queries[0], asked.text, k, filter, graph, ef)]
+            found = (now._near_rows(connection, query, k, filter, graph, ef) for query in asked.queries)
             return [[Hit.of(*row) for row in rows] for rows in found]
 
-        hits = self.read(work)
-        check_filter(self, chosen, any(hits))
-        return hits
+        return self.read(work)
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself; see `VectorIndex.similar`."""
-        return nearest_to(self.now(), id, k, filter)
+        """As for `VectorIndex`, all of it from the tables that have the name now."""
+        return VectorIndex.similar(self.now(), id, k, filter=filter)
 
     def vectors(self, ids: Sequence[Id]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""

@@ -440,28 +440,23 @@ def check_checkpoint(folder: str | Path) -> None:
     Raises:
         InputError: with the file, and what is wrong with it.
     """
-    for fault in _faults(Path(folder)):
-        raise InputError(fault)
-
-
-def _faults(folder: Path) -> Iterator[str]:
-    """What is wrong with the files of a checkpoint."""
+    folder = Path(folder)
     if not (folder / STATE).is_file():
-        yield f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another"
+        raise InputError(f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another")
     for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
         if path.is_file():
             with about(path), zipfile.ZipFile(path) as archive:
                 wrong = archive.testzip()
             if wrong is not None:
-                yield f"{path} is damaged: {wrong} in it has a wrong checksum"
+                raise InputError(f"{path} is damaged: {wrong} in it has a wrong checksum")
         elif path.exists():  # transformers would go on without it
-            yield f"{path} is not a regular file; resume from another checkpoint"
+            raise InputError(f"{path} is not a regular file; resume from another checkpoint")
     sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
     for path in (folder / str(name) for name in sums):
         if path.is_file() and digest_of_file(path) != sums[path.name]:
-            yield f"{path} is damaged: its checksum does not match"
+            raise InputError(f"{path} is damaged: its checksum does not match")
     if not isinstance(read_json(folder / STATE, dict).get("global_step"), int):
-        yield f"{folder / STATE} is damaged: it has no global_step"
+        raise InputError(f"{folder / STATE} is damaged: it has no global_step")
     if (folder / "config.json").is_file():  # an adapter or a module of the user has none; transformers reads it whole
         read_json(folder / "config.json", dict)
     if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have another format
@@ -476,7 +471,7 @@ def _faults(folder: Path) -> Iterator[str]:
         if not path.is_file() or path.suffix != ".safetensors":
             pickle = next(folder.glob("pytorch_model*.bin*"), None)
             why = f"{pickle.name} is a pickle, which can run code when it is opened" if pickle else "it is missing"
-            yield f"{folder} has no safetensors weights ({path.name}): {why}"
+            raise InputError(f"{folder} has no safetensors weights ({path.name}): {why}")
         with about(path), safe_open(path, "pt") as weights:
             weights.keys()
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.checkpoint import get_device_states, set_device_states
 
 from contrastive_st.buckets import bucket_rows, in_order, on_device, row_lengths, take_rows, training_buckets
 
@@ -85,7 +86,7 @@ def gradcache_step(
     states, chunk_views = [], []
     with torch.no_grad():
         for rows in chunks:
-            states.append(random_state(rows["input_ids"].device))
+            states.append((torch.get_rng_state(), get_device_states(rows["input_ids"])))
             chunk_views.append(encode(**rows))
     views = in_order(chunk_views, buckets).view(*shape, -1).requires_grad_()
     loss = loss_fn(views)
@@ -93,10 +94,11 @@ def gradcache_step(
     order = on_device(np.concatenate(buckets), gradient.device)
     gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in buckets])
     loss = loss.detach()
-    for i, (rows, numbers, state, wanted) in enumerate(zip(chunks, buckets, states, gradients, strict=True)):
+    for i, (rows, numbers, (host, device), wanted) in enumerate(zip(chunks, buckets, states, gradients, strict=True)):
         last = i == len(chunks) - 1
         with contextlib.nullcontext() if last else no_sync():
-            replay(state)
+            torch.set_rng_state(host)
+            set_device_states(*device)
             embeddings = encode(**rows)
             total = (embeddings.to(wanted.dtype) * wanted).sum()
             if words is not None:
@@ -141,21 +143,6 @@ def cut_chunks(
 def chunk_limits(device: torch.device, rows: int, chunk_size: int | None, chunk_tokens: int | None) -> Batch:
     """Options of `bucket_rows` for cutting the rows of a batch into chunks."""
     return training_buckets(device, {"max_rows": chunk_size or rows, "max_tokens": chunk_tokens or 1 << 62})
-
-
-def random_state(device: torch.device) -> list[Tensor]:
-    """The states of the random generators that dropout on `device` uses."""
-    states = [torch.get_rng_state()]
-    if device.type == "cuda":
-        states.append(torch.cuda.get_rng_state(device))
-    return states
-
-
-def replay(states: list[Tensor]) -> None:
-    """Go back to the given random states, so that the same random numbers are drawn again."""
-    torch.set_rng_state(states[0])
-    if len(states) > 1:
-        torch.cuda.set_rng_state(states[1])
 
 
 @contextlib.contextmanager

@@ -306,16 +306,13 @@ def token_types(tokenizer: PreTrainedTokenizerBase, mask: Tensor) -> Tensor | No
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:  # which is not changed by this, so that others may use it meanwhile
         one = backend.encode("a")
-        return _typed(mask, one.type_ids, one.special_tokens_mask, one.attention_mask) if any(one.type_ids) else None
-    slow = tokenizer("a", return_special_tokens_mask=True)
-    types = slow["token_type_ids"]
-    return _typed(mask, types, slow["special_tokens_mask"], [1] * len(types)) if any(types) else None
-
-
-def _typed(mask: Tensor, types: Sequence[int], special: Sequence[int], real: Sequence[int]) -> Tensor:
-    """Types `[N, L]` of rows, from those of the tokens of one short text; `real` is 0 on its padding, if any."""
-    kept = [place for place, is_real in enumerate(real) if is_real]
-    types, special = [types[place] for place in kept], [special[place] for place in kept]
+        real = [place for place, is_real in enumerate(one.attention_mask) if is_real]
+        types, special = ([own[place] for place in real] for own in (one.type_ids, one.special_tokens_mask))
+    else:
+        slow = tokenizer("a", return_special_tokens_mask=True)
+        types, special = slow["token_type_ids"], slow["special_tokens_mask"]
+    if not any(types):
+        return None
     of_text = [place for place, is_special in enumerate(special) if not is_special] or [0]
     result: Tensor = mask * types[of_text[0]]
     places = mask.cumsum(1)

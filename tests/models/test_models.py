@@ -186,7 +186,7 @@ def test_settings_given_at_opening_win_over_the_saved_ones(bert_config, tmp_path
     [
         ({"pooling": "median"}, "avg_first_last"),
         ({"temperature": 0}, "above 0"),
-        ({"pooler": "cls"}, "contrastive model takes"),
+        ({"pooler": "cls"}, "with the loss info_nce there are with_head"),
         ({"loss": "x"}, "info_nce"),
     ],
 )

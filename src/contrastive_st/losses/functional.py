@@ -143,20 +143,14 @@ def pairwise_loss(
         surrogate: logistic or hinge.
         most: greatest number of negatives in a row; by default they are counted, for which the host waits.
     """
+    if most is None:
+        most = int((negatives > 0).sum(1).max()) if negatives.numel() else 0
     total = torch.zeros_like(scores[:, 0])
     reached = torch.where(positives == 0, 0.0, scores)
-    for weight, column in _columns(negatives, most):
-        against = torch.where(weight[:, None] == 0, 0.0, scores.gather(1, column))
+    for weight, column in zip(*(x.unbind(1) for x in negatives.topk(most, dim=1)), strict=True):
+        against = torch.where(weight[:, None] == 0, 0.0, scores.gather(1, column[:, None]))
         total = total + weight * (positives * margin(reached - against, surrogate)).sum(1)
     return total
-
-
-def _columns(weights: Tensor, most: int | None) -> list[tuple[Tensor, Tensor]]:
-    """The `most` greatest weights of each row, in descending order: a list of weights `[B]` and columns `[B, 1]`."""
-    if most is None:
-        most = int((weights > 0).sum(1).max()) if weights.numel() else 0
-    values, columns = weights.topk(most, dim=1)
-    return [(values[:, i], columns[:, i : i + 1]) for i in range(most)]
 
 
 # --- Losses over many anchors and candidates, computed a block of rows at a time to bound the size of score matrices.

@@ -11,8 +11,8 @@ from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import JsonObject
-from contrastive_st.losses import LOSSES, Loss
-from contrastive_st.losses.base import UnknownLoss, loss_class, parse_loss
+from contrastive_st.losses import Loss
+from contrastive_st.losses.base import UnknownLoss, parse_loss
 from contrastive_st.losses.custom import UndefinedLoss
 from contrastive_st.models.checkpoint import ACTIVATIONS
 from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
@@ -62,16 +62,11 @@ class LossConfig(Options):
         settings = {name: value for name, value in settings.items() if name not in _FORMER or value is not None}
         of_loss = {name: value for name, value in settings.items() if name not in own}
         if loss is None or loss.settings() != of_loss:
-            name = of_loss.get("loss", "info_nce")
-            kind = LOSSES.get(name) if isinstance(name, str) else loss_class(name)  # one not defined here may have any
-            if kind is not None and (unknown := sorted(set(of_loss) - {"loss", *kind.setting_names()})):
-                takes = ", ".join([*own, *kind.setting_names()])
-                raise InputError(
-                    f"unknown setting {', '.join(unknown)}; a contrastive model takes {takes} with the loss {kind.name}"
-                )
             try:
-                loss = parse_loss(of_loss)
-            except UnknownLoss as error:
+                loss = parse_loss(of_loss, own)
+            except UnknownLoss as error:  # one not defined here may have any settings
+                if not isinstance(of_loss["loss"], str):
+                    raise
                 loss = UndefinedLoss(of_loss, error.name)
         return cls(loss, **{name: value for name, value in settings.items() if name in own})
 

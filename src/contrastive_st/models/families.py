@@ -200,17 +200,11 @@ def _class_name(backbone: str) -> str:
 
 def __getattr__(name: str) -> type[ContrastiveMixin]:
     """A class by its name, such as `BertForCL`."""
-    kind = _class_named(name) if name.endswith("ForCL") else None  # Python asks for `__path__`
-    if kind is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return kind
-
-
-def _class_named(name: str) -> type[ContrastiveMixin] | None:
     of_encoders = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
     names: dict[str, object] = {**modeling_auto.MODEL_MAPPING_NAMES, **of_encoders}
-    for model_type in (*ENCODERS, *DECODERS, *names):  # several types share a class, and the table names the first
+    types = (*ENCODERS, *DECODERS, *names) if name.endswith("ForCL") else ()  # Python asks for `__path__`
+    for model_type in types:  # several types share a class, and the table names the first
         held = names[model_type]
         if isinstance(held, str) and _class_name(held) == name and (kind := transformers_family(model_type)):
             return kind
-    return None
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

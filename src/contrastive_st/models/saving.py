@@ -221,13 +221,17 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     folder, settings = Path(folder), model.settings
     dim = model.config.hidden_size
     modules = [("", "Transformer")]
+
+    def folder_of(kind: str) -> Path:
+        modules.append((f"{len(modules)}_{kind}", kind))
+        return folder / modules[-1][0]
+
     about: dict[str, object] = {"max_seq_length": None, "do_lower_case": False}
     row = POOLINGS[settings.pooling]
     if len(row.layers) > 1:
         if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
             about["config_args"] = {"output_hidden_states": True}
-        modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
-        layers, inside = model.config.num_hidden_layers, folder / modules[-1][0]
+        layers, inside = model.config.num_hidden_layers, folder_of("WeightedLayerPooling")
         first = row.layers[0] % (layers + 1)
         weighted = {"word_embedding_dimension": dim, "layer_start": first, "num_hidden_layers": layers}
         write_json(inside / "config.json", weighted)
@@ -236,23 +240,19 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
         halves[-1] += 0.5
         write_tensors({"layer_weights": halves}, inside / "model.safetensors")
     write_json(folder / TRANSFORMER_FILE, about)
-    modules.append((f"{len(modules)}_Pooling", "Pooling"))
     modes = dict.fromkeys(own.mode for own in POOLINGS.values() if own.mode)
     flags = {f"pooling_mode_{mode}": mode == row.mode for mode in modes}
     if row.mode is None:
         flags[f"pooling_mode_{settings.pooling}"] = True  # which sentence-transformers refuses
     pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
-    write_json(folder / modules[-1][0] / "config.json", pooled)
+    write_json(folder_of("Pooling") / "config.json", pooled)
     weights: Mapping[str, Tensor] = model.state_dict() if state_dict is None else state_dict
     if settings.pooling == "cls" and not settings.mlp_only_train:
-        modules.append((f"{len(modules)}_Dense", "Dense"))
-        _write_dense(folder / modules[-1][0], weights, f"{model.base_model_prefix}.pooler.dense.", "Tanh")
+        _write_dense(folder_of("Dense"), weights, f"{model.base_model_prefix}.pooler.dense.", "Tanh")
     for number, layer in enumerate(settings.dense):
-        modules.append((f"{len(modules)}_Dense", "Dense"))
-        _write_dense(folder / modules[-1][0], weights, f"after.{2 * number}.", layer["activation"])
+        _write_dense(folder_of("Dense"), weights, f"after.{2 * number}.", layer["activation"])
     if settings.normalize:
-        modules.append((f"{len(modules)}_Normalize", "Normalize"))
-        (folder / modules[-1][0]).mkdir(exist_ok=True)
+        folder_of("Normalize").mkdir(exist_ok=True)
     write_modules(folder, *((path, f"models.{name}") for path, name in modules))
     write_use(folder, settings)
 

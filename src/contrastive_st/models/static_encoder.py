@@ -16,7 +16,7 @@ from scipy import sparse
 from tokenizers import Tokenizer, normalizers
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.buckets import flat_indices
@@ -117,8 +117,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
             kwargs: as for every model.
         """
         asked = self.save_dtype
-        storage = storage or str(asked or "float32").removeprefix("torch.")
-        choice("storage", storage, STORAGES)
+        storage = choice("storage", storage or str(asked or "float32").removeprefix("torch."), STORAGES)
         self.config.architectures = [type(self).__name__]
         self.save_dtype = None  # `_store` writes the table in its type
         super().save_pretrained(save_directory, **kwargs)
@@ -129,7 +128,11 @@ class StaticEncoder(OwnArchitecture, StaticModel):
     def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that sentence-transformers and model2vec read."""
         super().write_other_loaders(folder, state_dict)
-        write_static_modules(Path(folder), self.config)
+        folder, config = Path(folder), self.config
+        after = [("1_Normalize", "models.Normalize")] if config.normalize else []
+        write_modules(folder, (".", "models.StaticEmbedding"), *after)
+        (folder / "sentence_bert_config.json").unlink(missing_ok=True)
+        edit_config(folder, normalize=config.normalize, max_length=config.reading.get("max_length"))
 
     def write_max_length(self, folder: Path, length: int | None) -> None:
         """Change the maximum length of texts in a folder where the model and its tokenizer were saved.
@@ -146,13 +149,8 @@ class StaticEncoder(OwnArchitecture, StaticModel):
 
     def _store(self, folder: Path, storage: str) -> None:
         table = self.table().detach().cpu()
-        if storage == "int8":
-            values, scales = int8_rows(table)
-            tensors = {"embeddings": values, "weights": scales}
-        else:
-            tensors = {"embeddings": table.half(), "weights": torch.ones(len(table))}
-        tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        write_tensors(tensors, folder / "model.safetensors")
+        values, scales = int8_rows(table) if storage == "int8" else (table.half(), torch.ones(len(table)))
+        write_tensors({"embeddings": values.contiguous(), "weights": scales}, folder / "model.safetensors")
         edit_config(folder, storage=storage)
 
     takes_lengths = True
@@ -191,14 +189,6 @@ def int8_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     scales = table.abs().amax(1) / 127
     values = (table / torch.where(scales > 0, scales, 1.0)[:, None]).round().clamp(-127, 127)
     return values.to(torch.int8), scales
-
-
-def write_static_modules(folder: Path, config: PreTrainedConfig) -> None:
-    """Write `modules.json` for sentence-transformers, and the entries of `config.json` that model2vec reads."""
-    after = [("1_Normalize", "models.Normalize")] if config.normalize else []
-    write_modules(folder, (".", "models.StaticEmbedding"), *after)
-    (folder / "sentence_bert_config.json").unlink(missing_ok=True)
-    edit_config(folder, normalize=config.normalize, max_length=config.reading.get("max_length"))
 
 
 def _cut(tokenizer: Tokenizer, length: int | None) -> None:

@@ -53,8 +53,7 @@ def no_prompts(args: EncoderArguments, what: str) -> JsonObject:
     if (args.prompts, args.default_prompt_name, args.include_prompt) != (None, None, None):
         raise InputError(f"{what} does not work with prompts; leave out --prompts and its flags")
     if args.model_name_or_path is not None:
-        checkpoint = Checkpoint.find(args.model_name_or_path)
-        kind = None if checkpoint.is_table else family(load_config(checkpoint).model_type)
+        checkpoint, kind = _found(args.model_name_or_path)
         if checkpoint.is_table or (kind is not None and not hasattr(kind, "projection")):
             raise InputError(f"{checkpoint.name} is not a transformer, and {what} needs one; choose another model")
     return {"prompts": {}, "include_prompt": True}
@@ -72,8 +71,7 @@ def suiting(args: EncoderArguments, losses: Sequence[str]) -> list[str]:
     """
     if args.model_name_or_path is None:
         return list(losses)
-    checkpoint = Checkpoint.find(args.model_name_or_path)
-    kind = None if checkpoint.is_table else family(load_config(checkpoint).model_type)
+    checkpoint, kind = _found(args.model_name_or_path)
     if kind is None or not kind.suitable_losses:
         return list(losses)
     result = [loss for loss in losses if loss in kind.suitable_losses or not loss_class(loss).of_package]
@@ -83,6 +81,12 @@ def suiting(args: EncoderArguments, losses: Sequence[str]) -> list[str]:
             f"{', '.join(losses)}; start from a transformer or a static model"
         )
     return result
+
+
+def _found(name: str) -> tuple[Checkpoint, type[ForCL] | None]:
+    """A checkpoint and its family, if it is one of a model with a config."""
+    checkpoint = Checkpoint.find(name)
+    return checkpoint, None if checkpoint.is_table else family(load_config(checkpoint).model_type)
 
 
 def open_encoder(

@@ -6,7 +6,6 @@ import logging
 import shutil
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +139,6 @@ class Publisher(TrainerCallback):
         Raises:
             InputError: the push failed; the model has been saved.
         """
-        from contrastive_st.hub.push import push
-
         self.trainer.callback_handler.on_push_begin(self.trainer.args, self.trainer.state, self.trainer.control)
         token = token or self.trainer.args.hub_token
         if self.trainer.hub_model_id is None:
@@ -152,14 +149,11 @@ class Publisher(TrainerCallback):
         self.create_card(**card)
         if (running := getattr(self.trainer, "push_in_progress", None)) is not None:
             running.wait_until_done()
-        repo, folder = str(self.trainer.hub_model_id), str(self.trainer.args.output_dir)
-        send = partial(
-            push, folder, repo, token=token, revision=revision or self.trainer.args.hub_revision, message=commit_message
-        )
+        repo, folder = str(self.trainer.hub_model_id), Path(str(self.trainer.args.output_dir))
         if not blocking:
-            return self._pushes.run_as_future(send)
+            return self._pushes.run_as_future(self._push, folder, commit_message, token, revision)
         try:
-            return send(newer_than=self.began)
+            return self._push(folder, commit_message, token, revision, newer_than=self.began)
         except InputError as error:
             raise InputError(f"{error}. The model is in {folder}; later: contrastive-st push {folder} {repo}") from None
 
@@ -173,21 +167,12 @@ class Publisher(TrainerCallback):
         self.trainer.callback_handler.on_push_begin(self.trainer.args, self.trainer.state, self.trainer.control)
         words = f"Training in progress, step {self.trainer.state.global_step}"
         from contrastive_st.hub.cards import write_card
-        from contrastive_st.hub.push import publishable_files, push
+        from contrastive_st.hub.push import publishable_files
 
         def push_staged(token: str | None) -> None:
             try:
                 with log_failures(f"{words} was not pushed"):
-                    whole = [path.name for path in staged.glob("*checkpoint*")]
-                    revision = self.trainer.args.hub_revision
-                    push(
-                        staged,
-                        str(self.trainer.hub_model_id),
-                        whole=whole,
-                        token=token,
-                        revision=revision,
-                        message=words,
-                    )
+                    self._push(staged, words, token, whole=[path.name for path in staged.glob("*checkpoint*")])
             finally:
                 shutil.rmtree(staged, ignore_errors=True)
 
@@ -206,6 +191,14 @@ class Publisher(TrainerCallback):
             job = self._pushes.run_as_future(push_staged, self.trainer.args.hub_token)
             jobs = [*(self.trainer.push_in_progress.jobs if busy else []), job]
             self.trainer.push_in_progress = PushInProgress(jobs)  # type: ignore[arg-type]
+
+    def _push(
+        self, folder: Path, message: str | None, token: str | None, revision: str | None = None, **options: Any
+    ) -> Any:
+        from contrastive_st.hub.push import push
+
+        repo, revision = str(self.trainer.hub_model_id), revision or self.trainer.args.hub_revision
+        return push(folder, repo, message=message, token=token, revision=revision, **options)
 
 
 def _listed(value: str | list[str] | None) -> list[str]:

@@ -472,7 +472,7 @@ class Tower(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         dim = config.embedding_size * (2 if config.word_vectors == "multichannel" else 1)
         if config.encoder == "mean":
-            self.encoder: nn.Module = WordStates()
+            self.encoder: nn.Module | None = None
         elif config.encoder == "transformer":
             self.encoder = PackedTransformer(dim, config)
         else:
@@ -483,7 +483,7 @@ class Tower(nn.Module):
 
     def forward(self, words: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
         """The vectors of the rows and the states of their words."""
-        states = self.encoder(self.dropout(words), packing)
+        states = self.dropout(words) if self.encoder is None else self.encoder(self.dropout(words), packing)
         return states, self.dropout(packing.rows(self._read_out(states, packing)))
 
     def _read_out(self, states: Tensor, packing: Packing) -> Tensor:
@@ -498,14 +498,6 @@ class Tower(nn.Module):
             half = states.shape[1] // 2  # the backward half has read everything at the first word
             last = torch.cat([last[:, :half], states[: len(last), half:]], dim=-1)
         return last
-
-
-class WordStates(nn.Module):
-    """The states of packed words `[T, d]` are their vectors."""
-
-    def forward(self, words: Tensor, packing: Packing) -> Tensor:
-        """The word vectors themselves, as states."""
-        return words
 
 
 class PackedTransformer(nn.Module):

@@ -320,12 +320,12 @@ def loss_class(name: object) -> type[Loss]:
     return LOSSES[name]
 
 
-def parse_loss(settings: Mapping[str, object], beside: Sequence[str] = ()) -> Loss:
+def parse_loss(settings: Mapping[str, object], besides: Sequence[str] = ()) -> Loss:
     """Make a loss from its name and its settings.
 
     Args:
         settings: `loss`, a name of `LOSSES` (by default `info_nce`), and fields of its dataclass.
-        beside: names of settings that are given beside those of the loss, for the message about an unknown one.
+        besides: names of settings that are given with those of the loss, for the message about an unknown one.
 
     Raises:
         InputError: no loss of that name, or a setting or value that the loss does not accept.
@@ -340,7 +340,7 @@ def parse_loss(settings: Mapping[str, object], beside: Sequence[str] = ()) -> Lo
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
     kind = loss_class(given.pop("loss", "info_nce"))
     if unknown := sorted(set(given) - set(kind.setting_names())):
-        takes = ", ".join([*beside, *kind.setting_names()]) or "none"
+        takes = ", ".join([*besides, *kind.setting_names()]) or "none"
         raise InputError(f"unknown setting {', '.join(unknown)}; with the loss {kind.name} there are {takes}")
     return kind(**given)
 

@@ -41,7 +41,7 @@ def labelled_parts(task: Task | str, data: str | None, samples: int) -> Splits:
     if "train" not in parts or "test" not in parts or parts["train"].labels.dtype.kind != "i":
         raise InputError(f"{task.name} has no classes in a training and a test part; choose TREC, SST2, MRPC or SICKE")
     order = np.random.default_rng(0).permutation(len(parts["train"]))[:samples]
-    return Splits({"train": parts["train"].take(order), "test": parts["test"]}, {}, parts.classes)
+    return Splits({"train": parts["train"].take(order), "test": parts["test"]})
 
 
 def fine_tuned_accuracy(

@@ -125,7 +125,7 @@ def test_kfold_and_split_protocols_are_scikit_learns():
 def test_a_missing_test_split_is_not_run_and_too_few_examples_say_so():
     x, y = blobs(2, n=100)
     parts, embed = as_parts({"train": (x[:60], y[:60]), "dev": (x[60:], y[60:])})
-    parts = Splits(parts.rows, {"test": "SICK_test_annotated.txt is missing"})
+    parts = Splits(parts, {"test": "SICK_test_annotated.txt is missing"})
     test, dev = score_split(parts, embed, "SICKE")
     assert (test.text, test.note) == ("not run", "SICK_test_annotated.txt is missing")
     assert dev.value is not None
@@ -167,7 +167,7 @@ def two_parts(scorer, sign, noise=3.0):
         columns = [[str(i + 270 * side) for i in range(start, start + size)] for side in (0, 1)]
         parts[name] = Rows(tuple(columns if scorer in PAIRED else columns[:1]), own)
         start += size
-    return Splits(parts, {}, ("0", "1")), lambda texts: x[[int(text) for text in texts]]
+    return Splits(parts), lambda texts: x[[int(text) for text in texts]]
 
 
 PAIRED = ("score_nli", "score_pairs", "score_relatedness")

@@ -28,7 +28,7 @@ def package_task(heldout: Sequence[DocPair]) -> Task:
     rows = Rows(([pair.text for pair in chosen],), labels)
     half, end = len(chosen) // 2, len(chosen) * 3 // 4
     cuts = {"train": range(half), "dev": range(half, end), "test": range(end, len(chosen))}
-    parts = Splits({name: rows.take(np.array(cut)) for name, cut in cuts.items()}, {}, names)
+    parts = Splits({name: rows.take(np.array(cut)) for name, cut in cuts.items()})
     return Task(
         "package", "docs", lambda _: parts, score_split, ("test", "accuracy", "all"),
         "docs", hub=lambda: parts,

@@ -21,7 +21,7 @@ from contrastive_st.data.profile import is_missing
 from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about, choice
-from contrastive_st.evaluation.datasets.senteval import BINARY, Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.datasets.user_data import read_scored_pairs, retrieval_splits, scored
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
@@ -152,7 +152,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         **options: Any,
     ) -> None:
         rows = _rows([sentences1, sentences2], scores, name)
-        super().__init__(similarity_task(name, lambda: Splits({"test": rows}, {})), **options)
+        super().__init__(similarity_task(name, lambda: Splits({"test": rows})), **options)
 
     @classmethod
     def from_file(
@@ -200,7 +200,7 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         rows = _rows([sentences1, sentences2], labels, name)
         if wrong := set(rows.labels.tolist()) - {0.0, 1.0}:
             raise InputError(f"label {wrong.pop():g}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
-        super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, BINARY)), **options)
+        super().__init__(pair_task(name, lambda: Splits({"test": rows})), **options)
 
 
 @with_former_names
@@ -236,7 +236,7 @@ class TripletEvaluator(TaskEvaluator):
         **options: Any,
     ) -> None:
         rows = _rows([anchors, positives, negatives], [1] * len(anchors), name)
-        task = triplet_task(name, lambda: Splits({"test": rows}, {}), margin or 0.0)
+        task = triplet_task(name, lambda: Splits({"test": rows}), margin or 0.0)
         super().__init__(task, **{"main_similarity": main_similarity_function, **options})
 
 

@@ -265,4 +265,4 @@ def sts_evaluator(tokenizer: PreTrainedTokenizerBase) -> SuiteEvaluator | None:
     if path is None:
         return None
     rows = read_stsb_file(path)
-    return SuiteEvaluator(tokenizer, [similarity_task("stsb", lambda: Splits({"test": rows}, {}))], ".")
+    return SuiteEvaluator(tokenizer, [similarity_task("stsb", lambda: Splits({"test": rows}))], ".")

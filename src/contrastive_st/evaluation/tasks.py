@@ -17,7 +17,7 @@ from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano
-from contrastive_st.evaluation.datasets.senteval import BINARY, Embed, Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
 from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs, retrieval_splits
 from contrastive_st.evaluation.scorers import Score, probes, retrieval, sts
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
@@ -86,7 +86,7 @@ class Task:
         else:
             splits = self.hub()
         rows = {name: rows for name, rows in splits.items() if not self.splits or name in self.splits}
-        return Splits(rows, splits.missing, splits.classes)
+        return Splits(rows, splits.missing)
 
     def scored_with(self, **options: object) -> Task:
         """The same task, whose scorer is called with more options, such as `similarity`."""
@@ -252,7 +252,7 @@ def similarity_task(name: str, read: Read) -> Task:
         >>> import numpy as np
         >>> from contrastive_st.evaluation.datasets.senteval import pair_rows
         >>> pairs = pair_rows([("a", "b"), ("a", "c"), ("b", "c")], [5.0, 0.0, 1.0])
-        >>> task = similarity_task("pairs", lambda: Splits({"test": pairs}, {}))
+        >>> task = similarity_task("pairs", lambda: Splits({"test": pairs}))
         >>> vectors = {"a": [1.0, 0.0], "b": [1.0, 0.1], "c": [0.0, 1.0]}
         >>> [score.text for score in task.score(task.load("."), lambda texts: np.array([vectors[t] for t in texts]))]
         ['99.51', '100.00']
@@ -292,9 +292,9 @@ def own_pairs_task(path: str | Path, name: str | None = None, columns: Sequence[
     """
     rows, name = read_scored_pairs(path, columns), name or Path(path).stem
     if not set(np.unique(rows.labels)) <= {0.0, 1.0}:
-        return similarity_task(name, lambda: Splits({"test": rows}, {}))
+        return similarity_task(name, lambda: Splits({"test": rows}))
     labelled = Rows(rows.columns, rows.labels.astype(np.int64))
-    return pair_task(name, lambda: Splits({"test": labelled}, {}, BINARY))
+    return pair_task(name, lambda: Splits({"test": labelled}))
 
 
 def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, others: Sequence[str] = ()) -> Task:

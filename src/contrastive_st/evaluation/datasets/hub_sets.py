@@ -14,7 +14,7 @@ import numpy as np
 from contrastive_st.data.reading import MissingData
 from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.errors import first_line
-from contrastive_st.evaluation.datasets.senteval import BINARY, ENTAILMENT, QUESTIONS, SUBSETS, Rows, Splits, tidy
+from contrastive_st.evaluation.datasets.senteval import QUESTIONS, SUBSETS, Rows, Splits, tidy
 from contrastive_st.evaluation.datasets.user_data import retrieval_splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run
@@ -26,9 +26,7 @@ def from_hub(
     sources: Mapping[str, Source],
     columns: Sequence[str],
     labels: str,
-    classes: Sequence[str] = (),
-    scale: float = 1.0,
-    convert: Callable[[Any], int] | None = None,
+    convert: Callable[[Any], float] | None = None,
 ) -> Read:
     """A reader that makes `Splits` of data sets on the Hub.
 
@@ -36,9 +34,7 @@ def from_hub(
         sources: name, config and split of each part.
         columns: the columns of the sentences; "a|b" is column a, or b if a data set has no a.
         labels: column of the scores or class numbers. Rows without one (null, or -1: hidden test labels) are left out.
-        classes: names of the classes, in order of their numbers.
-        scale: factor that brings scores to the range 0 to 5.
-        convert: a function that is applied to each label first.
+        convert: makes a score from 0 to 5, or the number of a class, of each label that is not one.
 
     Returns:
         A function that reads the `Splits`; it raises `MissingData` if a data set cannot be loaded.
@@ -53,8 +49,8 @@ def from_hub(
                 [tidy(str(next(row[name] for name in column.split("|") if name in row))) for row in rows]
                 for column in columns
             )
-            splits[part] = Rows(texts, values if scale == 1 else values.astype(np.float64) * scale)
-        return Splits(splits, {}, classes)
+            splits[part] = Rows(texts, values)
+        return Splits(splits)
 
     return read
 
@@ -69,45 +65,33 @@ def _load(source: Source) -> Any:
         raise MissingData(f"the data set {name} cannot be had from the Hub: {first_line(error)}") from error
 
 
-def _splits(name: str, config: str | None = None) -> dict[str, Source]:
-    return {"train": (name, config, "train"), "dev": (name, config, "validation"), "test": (name, config, "test")}
+def _splits(name: str, config: str | None = None, **parts: str) -> dict[str, Source]:
+    """The split of the Hub for each part."""
+    parts = parts or {"train": "train", "dev": "validation", "test": "test"}
+    return {part: (name, config, split) for part, split in parts.items()}
 
 
-_RELATED = _splits("RobZamp/sick")
+_ROTTEN_TOMATOES, _RELATED = "cornell-movie-review-data/rotten_tomatoes", _splits("RobZamp/sick")
+_SST2 = {**_splits("nyu-mll/glue", "sst2"), **_splits("SetFit/sst2", test="test")}
+_SENTENCES, _SICK_SENTENCES = ("sentence1", "sentence2"), ("sentence_A", "sentence_B")
 
 READERS: dict[str, Read] = {
-    **{
-        name: from_hub({"all": (f"mteb/{name.lower()}-sts", None, "test")}, ("sentence1", "sentence2"), "score")
-        for name in SUBSETS
-    },
-    "STSB": from_hub(_splits("sentence-transformers/stsb"), ("sentence1", "sentence2"), "score", scale=5.0),
-    "SICKR": from_hub(_RELATED, ("sentence_A", "sentence_B"), "relatedness_score"),
-    "SICKE": from_hub(  # where the classes are in the other order
-        _RELATED, ("sentence_A", "sentence_B"), "label", ENTAILMENT, convert=lambda label: 2 - label
-    ),
-    "MR": from_hub(
-        {"all": ("cornell-movie-review-data/rotten_tomatoes", None, "train+validation+test")},
-        ("text",), "label", BINARY,
-    ),
-    "CR": from_hub({"all": ("SetFit/CR", None, "train+test")}, ("text",), "label", BINARY),
-    "SUBJ": from_hub({"all": ("SetFit/subj", None, "train+test")}, ("text",), "label", BINARY),
-    "SST2": from_hub(
-        {**_splits("nyu-mll/glue", "sst2"), "test": ("SetFit/sst2", None, "test")},
-        ("sentence|text",), "label", BINARY,
-    ),
+    **{name: from_hub(_splits(f"mteb/{name.lower()}-sts", all="test"), _SENTENCES, "score") for name in SUBSETS},
+    "STSB": from_hub(_splits("sentence-transformers/stsb"), _SENTENCES, "score", lambda score: 5 * score),
+    "SICKR": from_hub(_RELATED, _SICK_SENTENCES, "relatedness_score"),
+    "SICKE": from_hub(_RELATED, _SICK_SENTENCES, "label", lambda label: 2 - label),  # the classes in the other order
+    "MR": from_hub(_splits(_ROTTEN_TOMATOES, all="train+validation+test"), ("text",), "label"),
+    "CR": from_hub(_splits("SetFit/CR", all="train+test"), ("text",), "label"),
+    "SUBJ": from_hub(_splits("SetFit/subj", all="train+test"), ("text",), "label"),
+    "SST2": from_hub(_SST2, ("sentence|text",), "label"),
     "TREC": from_hub(
-        {"train": ("SetFit/TREC-QC", None, "train"), "test": ("SetFit/TREC-QC", None, "test")},
-        ("text",), "label_coarse_original", QUESTIONS, convert=QUESTIONS.index,
+        _splits("SetFit/TREC-QC", train="train", test="test"), ("text",), "label_coarse_original", QUESTIONS.index
     ),
-    "MRPC": from_hub(
-        {"train": ("nyu-mll/glue", "mrpc", "train"), "test": ("nyu-mll/glue", "mrpc", "test")},
-        ("sentence1", "sentence2"), "label", BINARY,
-    ),
+    "MRPC": from_hub(_splits("nyu-mll/glue", "mrpc", train="train", test="test"), _SENTENCES, "label"),
     "QQP": from_hub(
-        {"train": ("nyu-mll/glue", "qqp", "train"), "test": ("nyu-mll/glue", "qqp", "validation")},
-        ("question1", "question2"), "label", BINARY,
+        _splits("nyu-mll/glue", "qqp", train="train", test="validation"), ("question1", "question2"), "label"
     ),
-}  # fmt: skip
+}
 
 
 # --- The sets of NanoBEIR, by name.

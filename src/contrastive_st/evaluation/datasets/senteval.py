@@ -107,22 +107,12 @@ class Rows:
         return Rows(tuple([column[i] for i in index] for column in self.columns), self.labels[index])
 
 
-@dataclass(frozen=True)
-class Splits(Mapping[str, Rows]):
+class Splits(dict[str, Rows]):
     """The splits or subsets of a task by name, and the reasons why others are `missing`."""
 
-    rows: Mapping[str, Rows]
-    missing: Mapping[str, str]
-    classes: Sequence[str] = ()
-
-    def __getitem__(self, name: str) -> Rows:
-        return self.rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
+    def __init__(self, rows: Mapping[str, Rows], missing: Mapping[str, str] | None = None) -> None:
+        super().__init__(rows)
+        self.missing = missing or {}
 
     def why_missing(self, name: str) -> str:
         """Why there is no split of this name, for the note of a score."""
@@ -134,13 +124,13 @@ class Splits(Mapping[str, Rows]):
         Raises:
             MissingData: one of them is missing; says why.
         """
-        if missing := [self.why_missing(name) for name in names if name not in self.rows]:
+        if missing := [self.why_missing(name) for name in names if name not in self]:
             raise MissingData("; ".join(missing))
-        return [self.rows[name] for name in names]
+        return [self[name] for name in names]
 
     def texts(self) -> Iterator[str]:
         """All sentences; they may repeat."""
-        return (text for rows in self.rows.values() for column in rows.columns for text in column)
+        return (text for rows in self.values() for column in rows.columns for text in column)
 
 
 def pair_rows(pairs: Sequence[tuple[str, str]], labels: Sequence[float] | Sequence[int]) -> Rows:
@@ -230,7 +220,7 @@ def _reader(
 ) -> Callable[[Path], Splits]:
     """A function that reads files below a folder, by split, each with `read_labelled`."""
     read = partial(read_labelled, columns=columns, classes=classes, header=header)
-    return lambda root: read_present({split: (root / name,) for split, name in files.items()}, read, classes)
+    return lambda root: read_present({split: (root / name,) for split, name in files.items()}, read)
 
 
 _SPLITS = ("train", "dev", "test")
@@ -266,13 +256,13 @@ def read_polarity(root: Path, positive: str, negative: str) -> Splits:
     ]
     texts.sort(key=lambda row: (len(row[0]), row[1]))
     labels = np.array([label for _, label in texts])
-    return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), labels)}, {}, BINARY)
+    return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), labels)})
 
 
 def read_trec(root: Path) -> Splits:
     """`TREC/train_5500.label` and `TREC_10.label`: "NUM:dist How far ..."; the six coarse classes."""
     files = {"train": (root / "TREC/train_5500.label",), "test": (root / "TREC/TREC_10.label",)}
-    return read_present(files, _read_trec, QUESTIONS)
+    return read_present(files, _read_trec)
 
 
 def _read_trec(path: Path) -> Rows:
@@ -301,13 +291,12 @@ def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> 
     return classes.index(name.strip())
 
 
-def read_present(files: Mapping[str, Sequence[Path]], read: Callable[..., Rows], classes: Sequence[str] = ()) -> Splits:
+def read_present(files: Mapping[str, Sequence[Path]], read: Callable[..., Rows]) -> Splits:
     """Read the files that exist; the others are listed as missing.
 
     Args:
         files: the paths of each part.
         read: reads the paths of one part.
-        classes: names of the classes.
 
     Returns:
         The parts whose files exist, and why others are missing.
@@ -320,4 +309,4 @@ def read_present(files: Mapping[str, Sequence[Path]], read: Callable[..., Rows],
     if len(missing) == len(files):
         first = next(iter(absent.values()))[0]
         raise MissingData(f"no {first.name} in the folder {first.parent.name}, nor the files that go with it")
-    return Splits({part: read(*paths) for part, paths in files.items() if part not in missing}, missing, classes)
+    return Splits({part: read(*paths) for part, paths in files.items() if part not in missing}, missing)

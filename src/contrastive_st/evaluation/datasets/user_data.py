@@ -315,4 +315,4 @@ def retrieval_splits(
         "corpus": Rows((list(map(Document, corpus.values())),), np.arange(len(corpus))),
         "test": Rows((), np.array(labels, np.float64)),
     }
-    return Splits(rows, {})
+    return Splits(rows)

@@ -200,7 +200,7 @@ class Report:
 def _task(name: str, group: str, main: Sequence[str]) -> Task:
     """A task that was evaluated, without its data."""
     split, metric, aggregation = main
-    return Task(name, group, lambda _: Splits({}, {}), lambda parts, embed: [], (split, metric, aggregation), ".")
+    return Task(name, group, lambda _: Splits({}), lambda parts, embed: [], (split, metric, aggregation), ".")
 
 
 def _task_of_before(name: str, scores: Sequence[Score]) -> Task:

@@ -485,7 +485,7 @@ def read_nli(path: Path) -> Splits:
     train = train[:: max(-(-len(train) // NLI_TRAINING), 1)]
     index = {"train": train, "dev": np.flatnonzero(bucket == 1), "test": np.flatnonzero(bucket == 0)}
     index["dev"] = index["dev"][: NLI_TRAINING // 4]
-    return Splits({name: rows.take(i) for name, i in index.items()}, {}, NLI_CLASSES)
+    return Splits({name: rows.take(i) for name, i in index.items()})
 
 
 def score_nli(splits: Splits, embed: Embed, task: str = "") -> list[Score]:

@@ -11,6 +11,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -64,10 +65,9 @@ def tune_on_pairs(
     steps = steps if settings.max_steps < 0 else settings.max_steps
     logger.info(f"training {encoder.name} on {len(pairs):,} pairs of {len(texts):,} texts, {steps:,.0f} steps")
     rows = _rows(tuned, texts, pairs, scores)
-    with tempfile.TemporaryDirectory() as folder:
-        of_first = MatryoshkaLoss(CosineSimilarityLoss(), (tuned.dimension,))  # of the dimensions that it gives
-        model = contrastive(tuned.model, of_first if tuned.truncate_dim else CosineSimilarityLoss())
-        _train(model, tuned.tokenizer, rows, _arguments(settings, folder))
+    of_first = MatryoshkaLoss(CosineSimilarityLoss(), (tuned.dimension,))  # of the dimensions that it gives
+    model = contrastive(tuned.model, of_first if tuned.truncate_dim else CosineSimilarityLoss())
+    _train(model, tuned.tokenizer, rows, settings)
     return tuned
 
 
@@ -75,9 +75,9 @@ def train_head(
     encoder: Encoder,
     texts: Sequence[str],
     labels: NDArray[np.int64],
-    tune: bool = False,
-    settings: TuningSettings | None = None,
-    weights: NDArray[np.float64] | None = None,
+    tune: bool,
+    settings: TuningSettings,
+    weights: NDArray[np.float64],
 ) -> tuple[Encoder, LinearHead]:
     """A linear layer trained by gradient on a cross-entropy, setfit's differentiable head; with the encoder if `tune`.
 
@@ -87,17 +87,15 @@ def train_head(
         labels: class numbers `[N]`, or `[N, K]` of 0 and 1, for which each class has its cross-entropy.
         tune: also train the encoder, end to end, at a rate of 1e-5; that of the layer is 1e-2.
         settings: its seed and progress bar are used.
-        weights: of the labels, shaped as they are; by default 1.
+        weights: of the labels, shaped as they are.
 
     Returns:
         The encoder (a trained copy if `tune`, else the given one), and the layer.
     """
-    settings = settings or TuningSettings()
     tuned, many = _trainable(encoder), labels.ndim > 1
     torch.manual_seed(settings.seed)
     loss = LinearLoss(tuned.dimension, labels.shape[1] if many else int(labels.max()) + 1, many)
-    weights = np.ones(labels.shape) if weights is None else weights / weights.mean()
-    targets = np.stack([labels, weights], axis=1).astype(np.float32)
+    targets = np.stack([labels, weights / weights.mean()], axis=1).astype(np.float32)
     rows = _rows(tuned, texts, np.arange(len(texts))[:, None], targets)
     before = tuned.model.settings.loss if isinstance(tuned.model, ForCL) else None
     model = contrastive(tuned.model, loss)
@@ -108,9 +106,8 @@ def train_head(
     groups = [{"params": model.head_parameters(), "lr": _HEAD_RATE}]
     groups += [{"params": own, "lr": _ENCODER_RATE}] if tune else []
     optimizer = torch.optim.AdamW(groups, weight_decay=_HEAD_DECAY)
-    with tempfile.TemporaryDirectory() as folder:
-        changed = {"per_device_train_batch_size": _HEAD_BATCH, "num_train_epochs": _HEAD_EPOCHS, "max_steps": -1}
-        _train(model, tuned.tokenizer, rows, _arguments(settings, folder, **changed), optimizer)
+    length = replace(settings, batch_size=_HEAD_BATCH, num_epochs=_HEAD_EPOCHS, max_steps=-1)
+    _train(model, tuned.tokenizer, rows, length, optimizer)
     if before is not None:
         model.change_settings(loss=before)  # what is saved has no need of this one
     weights, bias = (x.detach().cpu().numpy().astype(np.float64) for x in (loss.linear.weight, loss.linear.bias))
@@ -166,26 +163,22 @@ def _rows(encoder: SentenceEncoder, texts: Sequence[str], pairs: NDArray[np.int6
     return PairRows(encoder.token_rows(texts, prompt), pairs, targets, before)
 
 
-def _arguments(settings: TuningSettings, folder: str, **others: object) -> ContrastiveTrainingArguments:
-    """The arguments of the trainer; `others` replace some of them."""
+def _train(
+    model: ForCL, tokenizer: PreTrainedTokenizerBase, rows: PairRows, settings: TuningSettings,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> None:  # fmt: skip
+    """Train a contrastive model in place, with its own loss."""
     given: JsonObject = {
         "num_train_epochs": settings.num_epochs, "max_steps": settings.max_steps, "warmup_steps": 0.1,
         "learning_rate": settings.learning_rate, "per_device_train_batch_size": settings.batch_size,
         "seed": settings.seed, "disable_tqdm": not settings.show_progress_bar, "dataloader_drop_last": False,
         "save_strategy": "no", "logging_strategy": "no", "report_to": [],
     }  # fmt: skip
-    return ContrastiveTrainingArguments(folder, **given | others)
-
-
-def _train(
-    model: ForCL, tokenizer: PreTrainedTokenizerBase, rows: PairRows, arguments: ContrastiveTrainingArguments,
-    optimizer: torch.optim.Optimizer | None = None,
-) -> None:  # fmt: skip
-    """Train a contrastive model in place, with its own loss."""
-    with contextlib.redirect_stdout(sys.stderr):  # for what the Trainer prints: stdout has the labels
+    # what the Trainer prints goes to stderr: stdout has the labels
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         trainer = ContrastiveTrainer(
-            model=model, args=arguments, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
-            optimizers=(optimizer, None),
+            model=model, args=ContrastiveTrainingArguments(folder, **given), train_dataset=rows,
+            data_collator=LabelledPairCollator(tokenizer), optimizers=(optimizer, None),
         )  # fmt: skip
         trainer.remove_callback(PrinterCallback)
         trainer.train()

@@ -87,13 +87,13 @@ def files_of(source: Source, split: str = "train") -> list[Path] | None:
 
 def _shards(folder: Path, source: str, split: str) -> list[Path]:
     """The files of a folder, of one format; of one split, if they are named after splits."""
-    splits = _files_in(folder)
-    files = list(splits)
-    if any(splits.values()):
-        if others := [str(path.relative_to(folder)) for path in files if not splits[path]]:
-            logger.warning(f"{source}: left out, because their names are of no split: {listed(others)}")
-        wanted = choice("split", split_key(split), sorted({*splits.values()} - {""}), source)
-        files = [path for path in files if splits[path] == wanted]
+    held = files_by_split(folder)
+    files = held.pop("", [])
+    if held:
+        if files:
+            others = listed(path.relative_to(folder) for path in files)
+            logger.warning(f"{source}: left out, because their names are of no split: {others}")
+        files = held[choice("split", split_key(split), sorted(held), source)]
     kinds = sorted({format_of(path) for path in files})
     if len(kinds) != 1:
         result = f"of several formats ({', '.join(kinds)})" if kinds else "without files of rows"
@@ -111,23 +111,6 @@ def split_key(name: str) -> str:
     return _SPLIT_OF.get(name.lower(), name)
 
 
-def files_by_split(folder: Path, formats: Sequence[str] = TABLES, deep: bool = True) -> dict[str, list[Path]]:
-    """The files of some formats in a folder, in order, by the key of the split that they are named after, or by "".
-
-    Args:
-        folder: the folder.
-        formats: as `format_of` calls them.
-        deep: also the files in folders inside; else only in those named after splits, but also files that begin with _.
-
-    Raises:
-        InputError: there are files of several splits, or one that is called as a split is, and one of none.
-    """
-    result: dict[str, list[Path]] = {}
-    for path, split in _files_in(folder, formats, deep).items():
-        result.setdefault(split, []).append(path)
-    return result
-
-
 def check_log(folder: str, inside: Sequence[str]) -> None:
     """Raise `InputError` if a folder is a table of which a log says what its files hold now.
 
@@ -141,11 +124,17 @@ def check_log(folder: str, inside: Sequence[str]) -> None:
             raise InputError(f"{folder} {what}; write those of now with {rows.format(folder)}, and give that instead")
 
 
-def _files_in(folder: Path, formats: Sequence[str] = TABLES, deep: bool = True) -> dict[Path, str]:
-    """The files of rows in a folder in order, without empty ones, and the splits that they are named after.
+def files_by_split(folder: Path, formats: Sequence[str] = TABLES, deep: bool = True) -> dict[str, list[Path]]:
+    """The files of some formats in a folder, in order, by the key of the split that they are named after, or by "".
 
     A name is that of a split if a whole word of it is, as for `datasets`, and if the names of all files of this format
-    are too. Else the splits are blank if no name is more than like that of a split, as `dev-ops.csv` is.
+    are too. Else all are by "" if no name is more than like that of a split, as `dev-ops.csv` is. Empty files are left
+    out.
+
+    Args:
+        folder: the folder.
+        formats: as `format_of` calls them.
+        deep: also the files in folders inside; else only in those named after splits, but also files that begin with _.
 
     Raises:
         InputError: there are files of several splits, or one that is called as a split is, and one of none; or it
@@ -166,7 +155,10 @@ def _files_in(folder: Path, formats: Sequence[str] = TABLES, deep: bool = True) 
         what = f"has files named after splits ({listed(there)}), and {others[0].relative_to(folder)}, which is of none"
         wanted = min(splits, key=lambda path: splits[path] != "train")
         raise InputError(f"{folder} {what}; name files, such as {wanted}")
-    return dict.fromkeys(splits, "") if others else splits
+    result: dict[str, list[Path]] = {}
+    for path, split in splits.items():
+        result.setdefault("" if others else split, []).append(path)
+    return result
 
 
 def _with_rows(files: list[Path]) -> list[Path]:

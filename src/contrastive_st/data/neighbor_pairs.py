@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -235,23 +236,16 @@ class NeighborPairs(Dataset[Record]):
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """The rows of a batch; only their sentences are read."""
         # read, not mapped: mapped pages count as memory of the process
-        item, rows, ids = _RECORD.itemsize, self._rows.fileno(), self._ids.fileno()
-        first = [min(max(index - 1, 0), self.size - 3) for index in indices]  # of three records around the sentence
-        read = b"".join([os.pread(rows, 3 * item, item * start) for start in first])
-        near = np.frombuffer(read, _RECORD).reshape(-1, 3)
-        every, own = np.arange(len(near)), np.asarray(indices) - first
-        documents = near["document"][every, own]
-        last = (own == 2) | (near["document"][every, np.minimum(own + 1, 2)] != documents)
-        earlier = own - last
-        starts, lengths = near["offset"][every, earlier], near["length"]
-        sizes = np.stack([lengths[every, earlier], lengths[every, earlier + 1]], 1)
-        result = []
-        for start, (size, after), document, turned in zip(
-            starts.tolist(), sizes.tolist(), documents.tolist(), last.tolist(), strict=True
-        ):
-            flat = np.frombuffer(os.pread(ids, 4 * (size + after), 4 * start), "<i4")
+        item, rows, ids, result = _RECORD.itemsize, self._rows.fileno(), self._ids.fileno(), []
+        for index in indices:
+            start = min(max(index - 1, 0), self.size - 3)  # of three records around the sentence
+            near = [*struct.iter_unpack("<qii", os.pread(rows, 3 * item, item * start))]  # as `_RECORD`
+            own = index - start
+            last = own == 2 or near[own + 1][1] != near[own][1]  # of its document
+            (offset, document, size), (_, _, after) = near[own - last : own - last + 2]
+            flat = np.frombuffer(os.pread(ids, 4 * (size + after), 4 * offset), "<i4")
             pair = [flat[:size], flat[size:]]
-            result.append({"input_ids": pair[::-1] if turned else pair, "document": document})
+            result.append({"input_ids": pair[::-1] if last else pair, "document": document})
         return result
 
     def _open(self) -> None:

@@ -7,26 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PairSet:
-    """A data set of the Hub: its name and config, its columns, and the name of its dev split."""
+    """A data set of the Hub, as `read_texts` takes it, its columns, and the name of its dev split."""
 
-    name: str
+    source: str
     columns: tuple[str, str, str]
-    config: str | None = None
     dev: str = "validation"
     revision: str | None = None
-
-    @property
-    def source(self) -> str:
-        """The data set as `read_texts` takes it: "owner/name" or "owner/name:config"."""
-        return self.name + (f":{self.config}" if self.config else "")
 
 
 _NLI = ("premise", "hypothesis", "label")
 PAIR_SETS = {
     "SNLI": PairSet("stanfordnlp/snli", _NLI),
     "MultiNLI": PairSet("nyu-mll/multi_nli", _NLI, dev="validation_matched"),
-    "QQP": PairSet("nyu-mll/glue", ("question1", "question2", "label"), "qqp"),
-    "MRPC": PairSet("nyu-mll/glue", ("sentence1", "sentence2", "label"), "mrpc"),
+    "QQP": PairSet("nyu-mll/glue:qqp", ("question1", "question2", "label")),
+    "MRPC": PairSet("nyu-mll/glue:mrpc", ("sentence1", "sentence2", "label")),
     "STSB": PairSet("sentence-transformers/stsb", ("sentence1", "sentence2", "score")),
     "SICK-R": PairSet(
         "RobZamp/sick", ("sentence_A", "sentence_B", "relatedness_score"), revision="refs/convert/parquet"

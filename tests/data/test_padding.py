@@ -11,7 +11,7 @@ from contrastive_st.buckets import in_order, training_buckets
 from contrastive_st.data import LabelledPairCollator
 from contrastive_st.models import families
 from contrastive_st.models.families import family as class_of
-from contrastive_st.training.gradcache import cut_chunks
+from contrastive_st.training.gradcache import Chunks
 from sequences import FramePairCollator
 
 DECODERS, FAMILIES = ([class_of(kind) for kind in rows] for rows in (families.DECODERS, families.ENCODERS))
@@ -71,7 +71,7 @@ def test_the_buckets_of_every_device_give_the_same_embeddings(family):
             model.bucket_options = training_buckets(torch.device(device), options)
             for known in ({}, {"lengths": lengths}):
                 torch.testing.assert_close(model.embed(**batch, **known), expected, rtol=0, atol=near)
-    chunks, order = cut_chunks(batch, chunk_size=3, most=model.positions)
+    chunks, order = Chunks(3, most=model.positions).cut(batch)
     chunked = in_order([model(**rows).pooler_output for rows in chunks], order).view_as(expected)
     torch.testing.assert_close(chunked, expected, rtol=0, atol=near)
 

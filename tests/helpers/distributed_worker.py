@@ -34,7 +34,7 @@ from contrastive_st.models import (
 )
 from contrastive_st.models.base import text_hashes
 from contrastive_st.tokens import name_number
-from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
+from contrastive_st.training.gradcache import Chunks, gradcache_step, sparse_look_ups
 from contrastive_st.training.trainer import PlanningCollator
 
 ROWS, LENGTH = 10, 9
@@ -370,9 +370,8 @@ def train(case, cached, rows, rank, world):
                 ),
                 lambda scalar: scalar.backward(),
                 no_sync,
-                chunk_size=3,
+                Chunks(3, most=core.positions),
                 parameters=core.head_parameters(),
-                most=core.positions,
                 words=words and words.parts(default_gather()),
             )
         else:

@@ -12,7 +12,7 @@ from transformers import BertModel
 from contrastive_st import (
     AutoModelForCL,
 )
-from contrastive_st.training.gradcache import gradcache_step
+from contrastive_st.training.gradcache import Chunks, gradcache_step
 
 pytestmark = pytest.mark.allow_warnings
 
@@ -69,7 +69,7 @@ def test_gradients_are_those_of_the_plain_step_cached_and_bucketed(base):
         encode = lambda lengths=None, **rows: model(**rows).pooler_output
         return gradcache_step(
             {"input_ids": ids, "attention_mask": mask}, encode, lambda views: model.compute_loss(views),
-            torch.Tensor.backward, contextlib.nullcontext, chunk_size=5, parameters=model.head_parameters(),
+            torch.Tensor.backward, contextlib.nullcontext, Chunks(5), parameters=model.head_parameters(),
         )[0]  # fmt: skip
 
     def by_hand(model):

@@ -15,6 +15,7 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.training.callbacks import Throughput
+from contrastive_st.training.gradcache import Chunks
 
 
 class Model:
@@ -38,7 +39,7 @@ MASK = (torch.arange(9) < torch.tensor([2, 9, 3, 8])[:, None]).long().view(2, 2,
 def test_tokens_and_padding_are_counted(bucketing, chunk, encoded):
     model, account = Model(), Throughput()
     model.length_bucketing = bucketing
-    account.count({"input_ids": MASK, "attention_mask": MASK}, model, *chunk)
+    account.count({"input_ids": MASK, "attention_mask": MASK}, model, Chunks(*chunk))
     assert (account.anchors, account.tokens, account.encoded) == (2, 22, encoded)
     assert account.metrics(1) == {}  # no step was timed yet
     account.seconds = 2.0
@@ -52,7 +53,7 @@ def test_tokens_and_padding_are_counted(bucketing, chunk, encoded):
 
 def test_without_a_mask_every_token_counts():
     account = Throughput()
-    account.count({"input_ids": MASK}, Model(), None, None)
+    account.count({"input_ids": MASK}, Model(), Chunks())
     assert account.tokens == account.encoded == 36
 
 

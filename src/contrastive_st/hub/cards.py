@@ -135,9 +135,8 @@ class CheckpointMetadata:
     def max_length(self) -> int | None:
         """Number of tokens to which a text is truncated."""
         path = self.folder / "tokenizer_config.json"
-        length = self.training.get("max_length") or (read_json(path, dict) if path.is_file() else {}).get(
-            "model_max_length"
-        )
+        about = read_json(path, dict) if path.is_file() else {}
+        length = self.training.get("max_length") or about.get("model_max_length")
         return int(length) if isinstance(length, (int, float)) and 0 < length < 1 << 29 else None
 
     @cached_property

@@ -162,8 +162,24 @@ class SoftmaxLoss(Loss):
         return logits
 
 
+class ScoredPairsLoss(Loss, register=False):
+    """A loss of the similarities of pairs and of their scores."""
+
+    trains: ClassVar[tuple[str, ...]] = ("scored_pairs", "labelled_texts")
+
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
+        """`correlation`: Pearson correlation of similarities and scores, in this process's part of the batch."""
+        both = torch.stack([self.similarities(views).float(), _rows(targets, views, 2, "scores").float()])
+        return {"correlation": torch.corrcoef(both)[0, 1].nan_to_num(0.0).item() if len(views) > 1 else 0.0}
+
+    def similarities(self, views: Tensor) -> Tensor:
+        """The similarities of pairs, by default their cosines, `[B, 2, d] -> [B]`."""
+        u, v = normalize(views[:, :2]).unbind(1)
+        return (u * v).sum(-1)
+
+
 @dataclass(frozen=True)
-class CosineSimilarityLoss(Loss):
+class CosineSimilarityLoss(ScoredPairsLoss):
     """Squared error between the cosine of a pair and its score in [-1, 1] (Sentence-BERT, section 3).
 
     Example:
@@ -175,7 +191,6 @@ class CosineSimilarityLoss(Loss):
     name: ClassVar[str] = "cosine_similarity"
     words: ClassVar[str] = "Regression on pairs"
     tag: ClassVar[str] = "sentence-bert"
-    trains: ClassVar[tuple[str, ...]] = ("scored_pairs", "labelled_texts")
     citation: ClassVar[str] = SoftmaxLoss.citation
     description: ClassVar[str] = "{anchors} pairs per step, the cosine of each compared with its score"
 
@@ -198,16 +213,12 @@ class CosineSimilarityLoss(Loss):
             ((targets >= -1) & (targets <= 1)).all(),  # cosines, such as a teacher's, may be below 0
             lambda: f"scores go from {targets.min().item():g} to {targets.max().item():g}; scale them to -1 to 1",
         )
-        cosines = _cosines(views)
+        cosines = self.similarities(views)
         return gather.mean((cosines - targets.to(cosines.dtype)).square().sum(), len(views))
-
-    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
-        """`correlation`: Pearson correlation of cosines and scores, in this process's part of the batch."""
-        return {"correlation": _correlation(_cosines(views), _rows(targets, views, 2, "scores"))}
 
 
 @dataclass(frozen=True)
-class CoSENTLoss(Loss):
+class CoSENTLoss(ScoredPairsLoss):
     r"""Ranking loss: pairs with higher scores should have higher cosines (Huang et al. 2024, CoSENT).
 
         loss = log(1 + sum over pairs i, j with score_i > score_j of exp((s_j - s_i) / T)),   s = cos(u, v)
@@ -227,7 +238,6 @@ class CoSENTLoss(Loss):
     name: ClassVar[str] = "cosent"
     words: ClassVar[str] = "CoSENT"
     tag: ClassVar[str] = "cosent"
-    trains: ClassVar[tuple[str, ...]] = ("scored_pairs", "labelled_texts")
     citation: ClassVar[str] = cited("huang2024cosent")
     description: ClassVar[str] = "{anchors} pairs per step, their cosines ranked by their scores"
     temperature: Positive = 0.05
@@ -251,14 +261,6 @@ class CoSENTLoss(Loss):
         several = scores.new_full((), len(scores) >= 2, dtype=torch.bool)  # filled on the device: nothing is copied
         require(several, lambda: "one pair cannot be ranked; give a larger batch size", skips=True)
         return rank_loss(gather(self.similarities(views) / self.temperature), scores)
-
-    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
-        """`correlation`: Pearson correlation of similarities and scores, in this process's part of the batch."""
-        return {"correlation": _correlation(self.similarities(views), _rows(targets, views, 2, "scores"))}
-
-    def similarities(self, views: Tensor) -> Tensor:
-        """The similarities that are ranked, `[B, 2, d] -> [B]`."""
-        return _cosines(views)
 
 
 @dataclass(frozen=True)
@@ -343,17 +345,6 @@ class TripletLoss(Loss):
         """`accuracy`: how often the positive is nearer than the negative."""
         near, far = _distances(views)
         return {"accuracy": (near < far).float().mean().item()}
-
-
-def _cosines(views: Tensor) -> Tensor:
-    u, v = normalize(views[:, :2]).unbind(1)
-    return (u * v).sum(-1)
-
-
-def _correlation(similarities: Tensor, scores: Tensor) -> float:
-    """Pearson correlation; 0 if it is not defined."""
-    both = torch.stack([similarities.float(), scores.float()])
-    return torch.corrcoef(both)[0, 1].nan_to_num(0.0).item() if len(scores) > 1 else 0.0
 
 
 def _distances(views: Tensor) -> tuple[Tensor, Tensor]:

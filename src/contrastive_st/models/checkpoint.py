@@ -285,10 +285,8 @@ def _read_whole(folder: Path) -> Checkpoint:
     recorded = Checkpoint(
         str(folder), folder, folder, folder, config.get("model_type"), own=settings is not None,
         is_table=of_model2vec or config.get("model_type") == "static", table_alone=of_model2vec,
-        exported=read_export(folder).get("backend") if EXPORTED in config else None,
+        exported=read_export(folder).get("backend") if EXPORTED in config else None, **of_settings(settings or {}),
     )  # fmt: skip
-    if settings is not None:
-        recorded = replace(recorded, **of_settings(settings))
     if of_model2vec:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     if not (folder / "modules.json").is_file():
@@ -298,8 +296,8 @@ def _read_whole(folder: Path) -> Checkpoint:
     place = entries[0][1] if kinds[:1] == ["Transformer"] else folder
     about: JsonObject = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
     for name in ("tokenizer_args", "processor_kwargs"):
-        if name in about:
-            about |= _with_length_of_tokenizer(about, name, place)
+        if given := _typed(about, name, JsonObject, place):  # its maximum length comes first
+            about |= {name: given, "max_seq_length": given.pop("model_max_length", about.get("max_seq_length"))}
     length = _typed(about, "max_seq_length", Count, place)
     inside = place / "config.json"
     model_type = (config if place == folder or not inside.is_file() else read_json(inside, dict)).get("model_type")
@@ -347,13 +345,6 @@ def _read_whole(folder: Path) -> Checkpoint:
         alone, table = config.get("model_type") != "static", entries[0][1]
         return replace(recorded, model=table, tokenizer=table, is_table=True, table_alone=alone)
     return replace(recorded, **_pooled(entries))
-
-
-def _with_length_of_tokenizer(about: JsonObject, name: str, place: Path) -> JsonObject:
-    """The maximum length that is given to the tokenizer, which comes first, and the other arguments of that."""
-    given = _typed(about, name, JsonObject, place) or {}
-    length = given.pop("model_max_length", about.get("max_seq_length"))
-    return {"max_seq_length": length, name: given}
 
 
 def _strange_settings(about: JsonObject, place: Path, whole: bool) -> list[str]:

@@ -129,18 +129,11 @@ class EncoderForCL(ForCL, PreTrainedModel):
         if type(self.settings.loss).make_head is not Loss.make_head:
             super().add_head()
 
-    def embed(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        lengths: NDArray[np.int64] | None = None,
-        **other: Any,
-    ) -> Tensor:
+    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
         """Encode token ids `[..., L]` to vectors `[..., d]`, in buckets of rows of similar length."""
         rows = self._rows(input_ids, attention_mask, **other)
         if self.length_bucketing:
-            known = None if lengths is None else lengths.reshape(-1)
-            lengths = row_lengths(rows["attention_mask"], known)
+            lengths = row_lengths(rows["attention_mask"], rows.pop("lengths", None))
             buckets = bucket_rows(lengths, **training_buckets(input_ids.device, self.bucket_options))
             parts = take_rows(rows, buckets, lengths)
             vectors = in_order([self._encode(**part).pooler_output for part in parts], buckets)

@@ -24,7 +24,7 @@ from contrastive_st.models.wrapped import own_module
 from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
 from contrastive_st.training.checkpoints import CheckpointTrainer
-from contrastive_st.training.gradcache import Batch, chunk_limits
+from contrastive_st.training.gradcache import Batch, Chunks
 
 # --- What is shown of a log: one line, on the first process. Everything is in the history of the trainer's state.
 
@@ -98,15 +98,15 @@ class Throughput(TrainerCallback):
         self.anchors = self.tokens = self.encoded = 0
         self.seconds = 0.0
 
-    def count(self, inputs: Batch, model: ForCL, chunk_size: int | None, chunk_tokens: int | None) -> None:
+    def count(self, inputs: Batch, model: ForCL, chunks: Chunks) -> None:
         """Add a batch `[B, V, L]` that `model` encodes, in chunks if the GradCache step is used."""
         ids, mask = inputs["input_ids"], inputs.get("attention_mask")
         known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
         lengths = row_lengths(ids if mask is None else mask, known).reshape(-1)
         most = model.positions or ids.shape[-1]
-        chunked, packs = chunk_size or chunk_tokens, hasattr(model, "packs") and model.packs(lengths)
+        chunked, packs = chunks.size or chunks.tokens, hasattr(model, "packs") and model.packs(lengths)
         if chunked:
-            buckets = bucket_rows(lengths, **chunk_limits(ids.device, len(lengths), chunk_size, chunk_tokens))
+            buckets = bucket_rows(lengths, **chunks.limits(ids.device, len(lengths)))
         elif getattr(model, "length_bucketing", False) and not packs:
             buckets = bucket_rows(lengths, **training_buckets(ids.device, model.bucket_options))
         else:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -30,6 +30,40 @@ if TYPE_CHECKING:
 
 #: A batch as a collator makes it: tensors `[B, V, L]`, arrays of lengths, and the name of its data set
 Batch: TypeAlias = dict[str, Any]
+
+
+class Chunks(NamedTuple):
+    """How a batch is cut into chunks of rows of similar length.
+
+    Args:
+        size: most texts per chunk.
+        tokens: most tokens per chunk, padding included.
+        most: most tokens that rows may be padded to, such as the model's `positions`; by default L.
+        even: make the number of chunks depend only on the number of rows and not on their lengths. Sharded weights
+            (FSDP) need this, because all processes take part in each forward pass.
+    """
+
+    size: int | None = None
+    tokens: int | None = None
+    most: int | None = None
+    even: bool = False
+
+    @classmethod
+    def of(cls, trainer: Any) -> Chunks:
+        """Those of a `ContrastiveTrainer`."""
+        return cls(trainer.args.chunk_size, trainer.args.chunk_tokens, trainer.core.positions, trainer.is_fsdp_enabled)
+
+    def cut(self, batch: Batch) -> tuple[list[Batch], list[NDArray[np.int64]]]:
+        """Cut a batch `[B, V, L]` into chunks `[n, l]`; also returns the numbers of their rows."""
+        rows = {name: x.reshape(-1, *x.shape[2:]) for name, x in batch.items()}
+        lengths = row_lengths(rows["attention_mask"], rows.get("lengths"))
+        limits = self.limits(rows["input_ids"].device, len(lengths))
+        buckets = bucket_rows(lengths, **limits | ({"max_padding": 1.0} if self.even else {}))
+        return take_rows(rows, buckets, lengths, self.most), buckets
+
+    def limits(self, device: torch.device, rows: int) -> Batch:
+        """Options of `bucket_rows` for cutting the rows of a batch into chunks."""
+        return training_buckets(device, {"max_rows": self.size or rows, "max_tokens": self.tokens or 1 << 62})
 
 
 def encoder_of(trainer: Trainer, model: nn.Module) -> Callable[..., Tensor]:
@@ -56,11 +90,8 @@ def gradcache_step(
     loss_fn: Callable[[Tensor], Tensor],
     backward: Callable[[Tensor], None],
     no_sync: Callable[[], contextlib.AbstractContextManager[None]],
-    chunk_size: int | None = None,
-    chunk_tokens: int | None = None,
+    chunks: Chunks,
     parameters: Sequence[Tensor] = (),
-    even: bool = False,
-    most: int | None = None,
     words: Callable[[Tensor, NDArray[np.int64]], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
@@ -72,20 +103,16 @@ def gradcache_step(
         loss_fn: returns the loss of views `[B, V, d]`.
         backward: runs the backward pass of a scalar (the accelerator's, with its loss scaling).
         no_sync: a context in which gradients are not synchronised between processes.
-        chunk_size: most texts per chunk.
-        chunk_tokens: most tokens per chunk, padding included.
+        chunks: how the batch is cut.
         parameters: trained parameters of `loss_fn`. Their gradients are added with those of the last chunk.
-        even: make the number of chunks depend only on the number of rows and not on their lengths. Sharded weights
-            (FSDP) need this, because all processes take part in each forward pass.
-        most: most tokens that rows may be padded to, such as the model's `positions`; by default L.
         words: returns the part of the loss that is due to the words of some rows (`models.words.Words.parts`), given
             their embeddings `[n, d]` and their numbers. A sum over rows needs no cache: it is added in the replay.
     """
     shape = batch["input_ids"].shape[:2]
-    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even, most)
+    cut, buckets = chunks.cut(batch)
     states, chunk_views = [], []
     with torch.no_grad():
-        for rows in chunks:
+        for rows in cut:
             states.append((torch.get_rng_state(), get_device_states(rows["input_ids"])))
             chunk_views.append(encode(**rows))
     views = in_order(chunk_views, buckets).view(*shape, -1).requires_grad_()
@@ -94,8 +121,8 @@ def gradcache_step(
     order = on_device(np.concatenate(buckets), gradient.device)
     gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in buckets])
     loss = loss.detach()
-    for i, (rows, numbers, (host, device), wanted) in enumerate(zip(chunks, buckets, states, gradients, strict=True)):
-        last = i == len(chunks) - 1
+    for i, (rows, numbers, (host, device), wanted) in enumerate(zip(cut, buckets, states, gradients, strict=True)):
+        last = i == len(cut) - 1
         with contextlib.nullcontext() if last else no_sync():
             torch.set_rng_state(host)
             set_device_states(*device)
@@ -111,38 +138,10 @@ def gradcache_step(
 
 
 @torch.no_grad()
-def encode_chunks(
-    batch: Batch,
-    encode: Callable[..., Tensor],
-    chunk_size: int | None = None,
-    chunk_tokens: int | None = None,
-    most: int | None = None,
-    even: bool = False,
-) -> Tensor:
-    """Encode a batch to views `[B, V, d]` without gradient, a chunk at a time; arguments as for `gradcache_step`."""
-    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even, most)
-    flat = in_order([encode(**rows) for rows in chunks], buckets)
-    return flat.view(*batch["input_ids"].shape[:2], -1)
-
-
-def cut_chunks(
-    batch: Batch,
-    chunk_size: int | None = None,
-    chunk_tokens: int | None = None,
-    even: bool = False,
-    most: int | None = None,
-) -> tuple[list[Batch], list[NDArray[np.int64]]]:
-    """Cut a batch `[B, V, L]` into chunks `[n, l]` of rows of similar length; also returns the numbers of the rows."""
-    rows = {name: x.reshape(-1, *x.shape[2:]) for name, x in batch.items()}
-    lengths = row_lengths(rows["attention_mask"], rows.get("lengths"))
-    limits = chunk_limits(rows["input_ids"].device, len(lengths), chunk_size, chunk_tokens)
-    buckets = bucket_rows(lengths, **limits | ({"max_padding": 1.0} if even else {}))
-    return take_rows(rows, buckets, lengths, most), buckets
-
-
-def chunk_limits(device: torch.device, rows: int, chunk_size: int | None, chunk_tokens: int | None) -> Batch:
-    """Options of `bucket_rows` for cutting the rows of a batch into chunks."""
-    return training_buckets(device, {"max_rows": chunk_size or rows, "max_tokens": chunk_tokens or 1 << 62})
+def encode_chunks(batch: Batch, encode: Callable[..., Tensor], chunks: Chunks) -> Tensor:
+    """Encode a batch in chunks as `gradcache_step` does, without gradient: `[B, V, d]`."""
+    cut, buckets = chunks.cut(batch)
+    return in_order([encode(**rows) for rows in cut], buckets).view(*batch["input_ids"].shape[:2], -1)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.base import ForCL
 from contrastive_st.training.checkpoints import CheckpointTrainer
-from contrastive_st.training.gradcache import Batch, encode_chunks
+from contrastive_st.training.gradcache import Batch, Chunks, encode_chunks
 
 FILE = "momentum_queue.safetensors"
 #: The entries of a batch that the encoder needs: tensors `[B, V, L]`, and `lengths` `[B, V]`, known on the host
@@ -146,10 +146,10 @@ class Keys(TrainerCallback):
 
     def embeddings(self, inputs: Batch) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
-        args, rows = self.trainer.args, {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
+        rows = {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
         encoder = cast("MomentumQueue", self.queue).encoder.train()
         with torch.no_grad(), self.trainer.compute_loss_context_manager():
-            return encode_chunks(rows, encoder.embed, args.chunk_size, args.chunk_tokens, encoder.positions)
+            return encode_chunks(rows, encoder.embed, Chunks.of(self.trainer))
 
     def add(self, views: Tensor, hashes: Tensor, targets: Tensor | None, gather: Gather) -> None:
         """Add the positives of all processes' batches to the queue; targets `[B, V, D]` are a guide's embeddings."""

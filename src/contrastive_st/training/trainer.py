@@ -54,7 +54,7 @@ from contrastive_st.training.callbacks import (
 )
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
-from contrastive_st.training.gradcache import Batch, encoder_of, gradcache_step, sparse_look_ups
+from contrastive_st.training.gradcache import Batch, Chunks, encoder_of, gradcache_step, sparse_look_ups
 from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
@@ -385,11 +385,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         Returns:
             The loss `[]`, detached.
         """
-        core, chunk = self.accelerator.unwrap_model(model), (self.args.chunk_size, self.args.chunk_tokens)
+        core, chunks = self.accelerator.unwrap_model(model), Chunks.of(self)
         if self._last_views is None:
             logger.info(run_summary(self, inputs))
-        self.throughput.count(inputs, core, *chunk)
-        step = self._gradcache_step if any(chunk) else super().training_step
+        self.throughput.count(inputs, core, chunks)
+        step = self._gradcache_step if chunks.size or chunks.tokens else super().training_step
         with deferred_checks() as checks:
             loss = step(model, inputs, num_items_in_batch)
         self.publisher.clock.texts += inputs["input_ids"].shape[:-1].numel() * self.args.world_size
@@ -495,9 +495,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         loss, views = gradcache_step(
             rows, encoder_of(self, model),
             loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **named) * scale,
-            backward=self.accelerator.backward, no_sync=no_sync, chunk_size=self.args.chunk_size,
-            chunk_tokens=self.args.chunk_tokens, even=self.is_fsdp_enabled, parameters=core.head_parameters(),
-            most=core.positions, words=None if words is None else words_loss,
+            backward=self.accelerator.backward, no_sync=no_sync, chunks=Chunks.of(self),
+            parameters=core.head_parameters(), words=None if words is None else words_loss,
         )  # fmt: skip
         self._remember(complete(views), targets, hashes, queue)
         return loss

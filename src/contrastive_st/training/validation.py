@@ -34,7 +34,7 @@ from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.evaluator import Evaluation, similarity_of, truncate_dim_of
-from contrastive_st.training.gradcache import Batch, encode_chunks, encoder_of
+from contrastive_st.training.gradcache import Batch, Chunks, encode_chunks, encoder_of
 from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.vectors import PAIRWISE
@@ -383,15 +383,15 @@ class Validation:
 
     def _judge(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, Tensor]:
         """The loss of a batch, or None with an `eval_collator`; and its views `[B, V, d]`."""
-        core, args = self.trainer.accelerator.unwrap_model(model), self.trainer.args
-        limits = args.chunk_size, args.chunk_tokens
-        if self.collator is None and not any(limits):
+        core, chunks = self.trainer.accelerator.unwrap_model(model), Chunks.of(self.trainer)
+        chunked = chunks.size or chunks.tokens
+        if self.collator is None and not chunked:
             with self.trainer.compute_loss_context_manager():
                 loss, outputs = self.trainer.compute_loss(model, inputs, return_outputs=True)
             return loss.detach(), outputs["views"]
         rows, encode = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}, encoder_of(self.trainer, model)
-        if any(limits):
-            views = encode_chunks(rows, encode, *limits, core.positions, even=self.trainer.is_fsdp_enabled)
+        if chunked:
+            views = encode_chunks(rows, encode, chunks)
         else:
             flat = {name: x.reshape(-1, *x.shape[2:]) for name, x in rows.items()}
             views = encode(**flat).view(*inputs["input_ids"].shape[:2], -1)
@@ -403,7 +403,7 @@ class Validation:
         named = {"task": inputs["task"]} if "task" in inputs else {}
         loss = core.compute_loss(views, inputs.get("targets"), hashes, **named).detach()
         if words is not None:  # as many texts at a time as there are in a chunk, about
-            parts = np.array_split(np.arange(len(embeddings)), -(-len(embeddings) // (limits[0] or 32)))
+            parts = np.array_split(np.arange(len(embeddings)), -(-len(embeddings) // (chunks.size or 32)))
             with self.trainer.compute_loss_context_manager():
                 of_words = words.parts()
                 loss = loss + sum(of_words(embeddings[rows], rows) for rows in parts)
@@ -460,10 +460,9 @@ class Validation:
 
 def check_validation(args: ContrastiveTrainingArguments, eval_dataset: object, evaluator: object) -> None:
     """Raise `InputError` if a run is to be evaluated, and has no data for it."""
-    asked = "early_stopping_patience" if args.early_stopping_patience else "eval_strategy"
-    asked = "load_best_model_at_end" if args.load_best_model_at_end and asked == "eval_strategy" else asked
+    names = ("early_stopping_patience", "load_best_model_at_end", "eval_strategy")
+    asked, given = next((name, value) for name in names if (value := getattr(args, name)))
     if args.eval_strategy != "no" and not eval_dataset and evaluator is None:
-        given = getattr(args, asked)
         raise InputError(
             f"{asked} {str(getattr(given, 'value', given)).lower()} needs validation data; give --validation_file or "
             "--validation_split, or in Python eval_dataset=..."

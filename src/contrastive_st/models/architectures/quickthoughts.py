@@ -314,8 +314,24 @@ class WordModel(PreTrainedModel):
     def _freeze(self) -> None:
         """Freeze the word vectors that are not trained."""
 
+    @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        init_weights(module, self.config.initializer_range)
+        span = self.config.initializer_range
+        if isinstance(module, nn.Embedding):
+            if not getattr(module.weight, "_is_hf_initialized", False):
+                nn.init.uniform_(module.weight, -span, span)
+                if module.padding_idx is not None:
+                    module.weight[module.padding_idx] = 0
+        elif isinstance(module, nn.GRU | nn.LSTM):
+            for name, weight in module.named_parameters():
+                _ = nn.init.zeros_(weight) if name.startswith("bias") else nn.init.uniform_(weight, -span, span)
+        elif isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
 
 
 class QuickThoughtsModel(WordModel):
@@ -441,26 +457,6 @@ class QuickThoughtsModel(WordModel):
             towers = [[*channels, part] for channels, part in zip(towers, parts, strict=True)]
         words = [torch.cat(channels, dim=-1) for channels in towers]
         return [own * self.word_weights[ids][:, None] for own in words] if self.config.word_weights else words
-
-
-@torch.no_grad()
-def init_weights(module: nn.Module, span: float) -> None:
-    """Draw new weights: word vectors and recurrent weights uniform in plus or minus `span`."""
-    if isinstance(module, nn.Embedding):
-        if not getattr(module.weight, "_is_hf_initialized", False):
-            nn.init.uniform_(module.weight, -span, span)
-            if module.padding_idx is not None:
-                module.weight[module.padding_idx] = 0
-    elif isinstance(module, nn.GRU | nn.LSTM):
-        for name, weight in module.named_parameters():
-            _ = nn.init.zeros_(weight) if name.startswith("bias") else nn.init.uniform_(weight, -span, span)
-    elif isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
-    elif isinstance(module, nn.LayerNorm):
-        nn.init.ones_(module.weight)
-        nn.init.zeros_(module.bias)
 
 
 class Tower(nn.Module):

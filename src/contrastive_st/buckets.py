@@ -175,8 +175,7 @@ def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) 
     """
     if known is not None and known.shape == attention_mask.shape[:-1]:  # not so if the mask is a part of the batch
         return known
-    read: NDArray[np.int64] = attention_mask.sum(-1).cpu().numpy()
-    return read
+    return attention_mask.sum(-1).cpu().numpy()
 
 
 def take_rows(

@@ -67,8 +67,7 @@ class MixtureLoss(Wrapper):
         """
         weights = () if self.head is None else self.head.parameters()
         # all parameters get a gradient, because the processes must agree on which have one
-        total: Tensor = super().__call__(views, targets, **other) + 0.0 * sum(weight.sum() for weight in weights)
-        return total
+        return super().__call__(views, targets, **other) + 0.0 * sum(weight.sum() for weight in weights)
 
     def terms(self, views: Tensor, targets: Tensor | None, other: Others) -> Iterator[Term]:
         """The loss of the batch's data set, whose name the names of its metrics begin with."""

@@ -474,8 +474,7 @@ class _Modules(nn.Module):
     def max_length(self) -> int | None:
         """Maximum number of tokens of a text."""
         of_calls = {**self.settings_of_calls.get("common", {}), **self.settings_of_calls.get("text", {})}
-        length: int | None = of_calls.get("max_length", self.encoder.max_seq_length)
-        return length
+        return of_calls.get("max_length", self.encoder.max_seq_length)
 
     def token_rows(self, texts: Sequence[str], longest: int) -> list[list[int]]:
         """Token ids of each text, at most `longest`, as `preprocess` of sentence-transformers makes them."""

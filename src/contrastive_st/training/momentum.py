@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -115,15 +115,16 @@ class Keys(TrainerCallback):
         trainer: a `ContrastiveTrainer`.
 
     Attributes:
-        queue: the queue; None before training.
+        queue: the queue, from the beginning of training on.
 
     Raises:
         InputError: the model or its loss cannot have a queue.
     """
 
+    queue: MomentumQueue
+
     def __init__(self, trainer: CheckpointTrainer) -> None:
         self.trainer = trainer
-        self.queue: MomentumQueue | None = None
         core = trainer.core
         if not core.settings.loss.takes_queue or type(core).split_views is not ForCL.split_views:
             raise InputError(
@@ -141,24 +142,21 @@ class Keys(TrainerCallback):
 
     def on_optimizer_step(self, *args: object, **kwargs: object) -> None:
         """Let the moving average follow the model."""
-        if self.queue is not None:
-            self.queue.follow(self.trainer.core)
+        self.queue.follow(self.trainer.core)
 
     def embeddings(self, inputs: Batch) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
         rows = {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
-        encoder = cast("MomentumQueue", self.queue).encoder.train()
+        encoder = self.queue.encoder.train()
         with torch.no_grad(), self.trainer.compute_loss_context_manager():
             return encode_chunks(rows, encoder.embed, Chunks.of(self.trainer))
 
     def add(self, views: Tensor, hashes: Tensor, targets: Tensor | None, gather: Gather) -> None:
         """Add the positives of all processes' batches to the queue; targets `[B, V, D]` are a guide's embeddings."""
-        if self.queue is not None:
-            with torch.no_grad():
-                guide = None if targets is None or targets.dim() != 3 else gather(normalize(targets[:, 1]))
-                self.queue.add(gather(normalize(views[:, 1])), gather(hashes[:, :2].contiguous()), guide)
+        with torch.no_grad():
+            guide = None if targets is None or targets.dim() != 3 else gather(normalize(targets[:, 1]))
+            self.queue.add(gather(normalize(views[:, 1])), gather(hashes[:, :2].contiguous()), guide)
 
     def save(self, folder: Path) -> None:
         """Write the queue into a checkpoint."""
-        if self.queue is not None:
-            self.queue.save(folder)
+        self.queue.save(folder)

@@ -358,7 +358,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
         self._last_views = views, targets, hashes, queue
-        if self.keys is not None:
+        if self.keys is not None and self.queue is not None:
             self.keys.add(views, hashes, targets, default_gather())
 
     def compute_loss(
@@ -435,7 +435,7 @@ class ContrastiveTrainer(CheckpointTrainer):
     @property
     def queue(self) -> MomentumQueue | None:
         """The momentum queue; None without one, or before training."""
-        return None if self.keys is None else self.keys.queue
+        return getattr(self.keys, "queue", None)
 
     def get_train_dataloader(self) -> DataLoader[object]:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""

@@ -113,7 +113,8 @@ def gradcache_step(
     states, chunk_views = [], []
     with torch.no_grad():
         for rows in cut:
-            states.append((torch.get_rng_state(), get_device_states(rows["input_ids"])))
+            ids = rows["input_ids"]
+            states.append((torch.get_rng_state(), get_device_states(ids) if ids.is_cuda else ([], [])))
             chunk_views.append(encode(**rows))
     views = in_order(chunk_views, buckets).view(*shape, -1).requires_grad_()
     loss = loss_fn(views)

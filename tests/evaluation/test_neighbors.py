@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from datasets import Dataset
 from evaluation_files import bag_of_words
+from refusals import refused
 
 from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
@@ -150,13 +151,8 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
 def test_bad_input_is_one_line(options, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.txt").write_text("a\n")
-    assert main(["neighbors", "/no/such/model", "--corpus", "c.txt", *options]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert words in error
-    assert error.count("\n") == 1
+    assert words in refused(capsys, "neighbors", "/no/such/model", "--corpus", "c.txt", *options)
 
 
 def test_the_same_model_twice(tmp_path, capsys):
-    assert main(["neighbors", "m", "m", "--corpus", "c.txt", "--query", "a"]) == 2
-    assert "twice" in capsys.readouterr().err
+    assert "twice" in refused(capsys, "neighbors", "m", "m", "--corpus", "c.txt", "--query", "a")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from datasets import Dataset
 from evaluation_files import bag_of_words, pair, write_all, write_sts
+from refusals import error_of
 from scipy.stats import pearsonr, spearmanr
 from small_files import put
 
@@ -122,16 +123,14 @@ def test_what_could_be_the_score_is_asked_for_by_options_that_there_are(tmp_path
     path = tmp_path / "own.csv"
     path.write_text("left,right,votes,stars\na b,b c,3,4\nc d,d e,9,1\n")
     asked = ["evaluate", str(SHIPPED), "--cache", "none", "--pairs", str(path)]
-    assert main(asked) == 2
-    said = capsys.readouterr().err
+    said = error_of(capsys, *asked)
     assert "--columns left=anchor right=positive votes=score" in said
     assert "score_range" not in said
     assert main([*asked, "--columns", "left", "right", "stars=score"]) == 0
-    assert main([*asked[:4], "--columns", "left", "right"]) == 2
-    assert "--columns left right: give a file of your own data" in capsys.readouterr().err
+    nothing = error_of(capsys, *asked[:4], "--columns", "left", "right")
+    assert "--columns left right: give a file of your own data" in nothing
     path.write_text("sentence1,sentence2,label\na,b,yes\nc,d,no\n")
-    assert main(asked) == 2
-    assert "'yes' is not a number" in capsys.readouterr().err
+    assert "'yes' is not a number" in error_of(capsys, *asked)
 
 
 def test_files_of_one_name_are_several_tasks(tmp_path, caplog):

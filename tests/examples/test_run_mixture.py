@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
+from refusals import error_of
 from scripts import load
 
 from conftest import SENTENCES
@@ -172,10 +173,7 @@ def test_what_is_wrong_with_a_file_is_one_line(folder, text):
 def test_bad_calls_are_one_line(folder, monkeypatch, capsys, flags, words):
     monkeypatch.chdir(folder)
     (folder / "long.yaml").write_text(MIX + STREAMED)
-    assert main(["train", *flags[:2], *TINY, "--output_dir", "out", *flags[2:]]) == 2
-    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(error) == 1
-    assert words in error[0]
+    assert words in error_of(capsys, "train", *flags[:2], *TINY, "--output_dir", "out", *flags[2:])
 
 
 def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, monkeypatch):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import error_of
 from small_checkpoints import tiny_bert
 from store_places import store_place
 from warm_python import python_with_package
@@ -252,5 +253,4 @@ def test_bad_arguments_are_one_line(shards, capsys):
         ["/no/such/folder", "--store", "/no/such/store"],
         [shards[0], "--token_file", "/no/such/file"],
     ):
-        assert main(["serve", *arguments]) == 2
-        assert capsys.readouterr().err.splitlines()[-1].startswith("error: ")
+        error_of(capsys, "serve", *arguments)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from refusals import error_of
 from small_checkpoints import tiny_bert
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel, DistilBertConfig
 
@@ -239,8 +240,8 @@ def test_commands(adapter, tmp_path, capsys):
     assert main(["merge", str(tmp_path / "merged"), "-o", str(tmp_path / "again")]) == 2
     assert "is not an adapter" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
-    assert main(["push", str(adapter), "alice/adapter", "--dry_run"]) == 2
-    assert "a base that others cannot open: merge it" in capsys.readouterr().err
+    error = error_of(capsys, "push", adapter, "alice/adapter", "--dry_run")
+    assert "a base that others cannot open: merge it" in error
 
 
 def test_an_adapter_of_a_model_of_the_hub_is_pushed_with_its_name(adapter):

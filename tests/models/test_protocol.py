@@ -3,6 +3,7 @@
 import filecmp
 
 import pytest
+from refusals import error_of
 
 from contrastive_st import InputError, cli
 from contrastive_st.evaluation import evaluate
@@ -39,8 +40,7 @@ def test_classify_wants_a_folder_for_what_it_learns(tmp_path, capsys):
     (tmp_path / "warm.txt").write_text("a hot day\nthe sun burns\n")
     (tmp_path / "cold.txt").write_text("snow and ice\na freezing night\n")
     learn = ["classify", "--train_file", f"warm={tmp_path / 'warm.txt'}", f"cold={tmp_path / 'cold.txt'}"]
-    assert cli.main(learn) == 2
-    assert "--output FOLDER" in capsys.readouterr().err
+    assert "--output FOLDER" in error_of(capsys, *learn)
     assert cli.main([*learn, "--output", str(tmp_path / "seasons")]) == 0
     (tmp_path / "new.txt").write_text("frost on the window\n")
     assert cli.main(["classify", str(tmp_path / "new.txt"), "--output", str(tmp_path / "seasons")]) == 0

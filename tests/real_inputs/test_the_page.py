@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from refusals import error_of
 from small_files import put
-
-from contrastive_st.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "train.md"
 SQUAD = {"id": "1", "title": "Tides", "context": "The moon pulls.", "question": "Why?", "answers": {"text": ["it"]}}
@@ -43,8 +42,7 @@ def test_the_page_has_all_ten():
 @pytest.mark.parametrize(("file", "answer"), answers(), ids=[file for file, _ in answers()])
 def test_the_command_answers_as_the_page_says(file, answer, tmp_path, capsys):
     path = put(tmp_path / "folder" / ("a_long_name_" * 20), *WRONG[file])  # no flag to paste is cut
-    assert main(["train", "--train_file", str(path), "--output_dir", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err.strip().splitlines()[-1]
+    said = error_of(capsys, "train", "--train_file", path, "--output_dir", tmp_path / "out")
     assert f"{path}" in said
     said = said.partition(str(path))[2].lstrip(":, ")
     assert said.startswith(answer), said

@@ -5,6 +5,7 @@ import time
 
 import psycopg
 import pytest
+from refusals import error_of, refused
 from store_places import new_store, unit_vectors
 
 from contrastive_st import doctor
@@ -97,8 +98,7 @@ def test_texts_do_not_pass_through_the_encoding_of_the_client(database, monkeypa
 def test_a_database_that_does_not_hold_every_text(database, encoding, capsys):
     address = database(f"ENCODING '{encoding}' LOCALE_PROVIDER libc LOCALE 'C'")
     for command in (["index", "examples/data/documents.jsonl"], ["collections"], ["search", "a query"]):
-        assert main([*command, "--store", address]) == 2
-        assert f"has the encoding {encoding}" in capsys.readouterr().err.splitlines()[-1]
+        assert f"has the encoding {encoding}" in error_of(capsys, *command, "--store", address)
 
 
 @pytest.mark.parametrize("path", ["", "?options=-csearch_path%3D", "?options=-csearch_path%3D%24user"])
@@ -135,8 +135,7 @@ def test_an_error_of_postgresql_comes_with_its_hint(database, capsys):
     address = database()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE ROLE newcomer LOGIN")
-    assert main(["database", "--setup", "--store", address.replace("postgres@", "newcomer@")]) == 2
-    [line] = capsys.readouterr().err.splitlines()
+    line = refused(capsys, "database", "--setup", "--store", address.replace("postgres@", "newcomer@"))
     assert 'permission denied to create extension "vector"; Must ' in line
 
 

@@ -231,6 +231,10 @@ EVERY_WAY = (
     "prompted", "mlm", "decoder-last", "decoder-bidirectional", "multi_task", "classification-bilstm", "multi_task-dan",
     "embeddings-static", "user-encoder", "user_regression-encoder", "static-info_nce",
 )  # fmt: skip
+#: Weights of each kind: of transformers, a decoder's, tables of words, packed rows, sparse gradients, a loss's own
+TWO_STEPS = (
+    "info_nce-V3", "tsdae", "next-kl", "classification-bilstm", "static-info_nce", "user_regression-encoder",
+)  # fmt: skip
 #: In float32 too: a head, a tower, a guide and a mask of each kind, which must not lose digits
 SINGLE = (*EVERY_WAY, "guided-V3", "documents-V2", "tfidf-dot-mask", "relational-distances_and_angles")
 GRID = [
@@ -260,14 +264,18 @@ def ways(case, world=1):
     return [way for way in found if way not in other | alone]
 
 
-def steps_of(kind):
-    """One for each kind of targets."""
-    return len(TASKS) if kind in ("multi_task", "mixture") else 2
+def steps_of(method):
+    """One for each kind of targets; a second one tells what a step leaves to the next, which no loss does."""
+    if method.startswith(("multi_task", "mixture")):
+        return len(TASKS)
+    return 2 if method in TWO_STEPS else 1
 
 
-def batches(num_views, kind):
+def batches(method, steps):
+    """So many batches, which begin anew after those of each kind of targets."""
     generator = torch.Generator().manual_seed(3)
-    for step in range(steps_of(kind)):
+    num_views, kind = METHODS[method][0], method.partition("-")[0]
+    for step in range(steps):
         ids = torch.randint(5, 60, (ROWS, num_views, LENGTH), generator=generator)
         lengths = torch.randint(2, LENGTH + 1, (ROWS, num_views, 1), generator=generator)
         mask = (torch.arange(LENGTH) < lengths).long()
@@ -337,7 +345,7 @@ def count_and_reduce(state, bucket):
 def train(case, cached, rows, rank, world):
     """Gradients of the first step and the weights after the last."""
     method, dtype, dropout = case
-    num_views, make = METHODS[method]
+    _, make = METHODS[method]
     torch.manual_seed(0)
     core = make(dropout).to(DEVICE, dtype).train()
     core.length_bucketing, core.unpadded = rows != "padded", rows == "packed"
@@ -351,7 +359,7 @@ def train(case, cached, rows, rank, world):
     optimizer = torch.optim.AdamW(core.parameters(), lr=1e-3)
     torch.manual_seed(10 + rank)
     losses, first = [], None
-    for whole in batches(num_views, method.partition("-")[0]):
+    for whole in batches(method, steps_of(method)):
         batch = share(whole, rank, world)
         if rows != "padded":  # as the trainer does: the host knows what decides shapes
             batch = PlanningCollator(dict, core.settings.loss)(batch)

@@ -86,19 +86,18 @@ class WatchedTrainer(ContrastiveTrainer):
             return super().get_batch_samples(*args, **kwargs)
 
     def training_step(self, *args, **kwargs):
-        if self.state.global_step == 1:  # the first step tells of the run
-            self.watch.on = True
+        self.watch.on = self.state.global_step > 0  # the first step tells of the run
         self.on_steps("error" if self.watch.on else "default")
         return super().training_step(*args, **kwargs)
 
     def _maybe_log_save_evaluate(self, *args, **kwargs):
-        self.watch.on = self.watch.on and not self.control.should_log
-        self.on_steps("error" if self.watch.on else "default")
         super()._maybe_log_save_evaluate(*args, **kwargs)
+        self.watch.on = False  # the end of a run reads
+        self.on_steps("default")
 
 
 def watched(method, folder, monkeypatch, on_steps=None, **changes):
-    """What is read in the steps 2 and 3 of 3, the last of which is logged."""
+    """What is read in the second step and the others, one for each kind of targets, none of which is logged."""
     watch, place = Watch(), quickthoughts.Packing._place
 
     def placed(packing, mask):  # of a mask that is made from lengths, which are the host's
@@ -108,12 +107,13 @@ def watched(method, folder, monkeypatch, on_steps=None, **changes):
     monkeypatch.setattr(quickthoughts.Packing, "_place", placed)
     monkeypatch.setattr(targets, "_on_host", lambda x: False)
     monkeypatch.setattr(trainer_module, "sparse_look_ups", lambda model: contextlib.nullcontext())  # on a CPU only
-    num_views, make = grid.METHODS[method]
+    _, make = grid.METHODS[method]
+    steps = max(2, grid.steps_of(method))
     torch.manual_seed(0)
     model = make(0.1)
-    ready = [batch for _ in range(2) for batch in grid.batches(num_views, method.partition("-")[0])]
+    ready = list(grid.batches(method, steps))
     args = ContrastiveTrainingArguments(
-        str(folder), per_device_train_batch_size=1, max_steps=3, logging_steps=3, save_strategy="no",
+        str(folder), per_device_train_batch_size=1, max_steps=steps, logging_steps=100, save_strategy="no",
         report_to="none", disable_tqdm=True, **{"bf16": False, **changes},
     )  # fmt: skip
     trainer = WatchedTrainer(model, args, train_dataset=ready, data_collator=lambda rows: dict(rows[0]))
@@ -125,7 +125,7 @@ def watched(method, folder, monkeypatch, on_steps=None, **changes):
             trainer.train()
     finally:  # the mode is that of the process
         trainer.on_steps("default")
-    assert trainer.state.global_step == 3
+    assert trainer.state.global_step == steps
     return watch.found
 
 

@@ -30,10 +30,8 @@ def many(count, seed=0):
 
 
 @pytest.mark.parametrize("row_group_size", [None, 700, 5])
-def test_rows_are_those_of_a_plain_loop(tokenizer, tmp_path, row_group_size, monkeypatch):
+def test_rows_are_those_of_a_plain_loop(tokenizer, tmp_path, row_group_size):
     count = 2 * BLOCK + 300 if row_group_size != 5 else 300
-    if row_group_size == 5:
-        monkeypatch.setattr("contrastive_st.data.corpus._CHUNK", 7)
     texts, documents = many(count)
     for blank in (0, 3, 4, count - 1):
         texts[blank] = "  "

@@ -237,7 +237,7 @@ def test_own_data_are_compared_as_the_model_records(similarity, mrr):
     encoder = SentenceEncoder(similarity_fn_name=similarity)
     rows = pair_rows(list(zip(first, second, strict=True)), scores)
     task = similarity_task("own", lambda: Splits({"test": rows}, {}))
-    found = run_tasks(encoder, [task], {"own": task.load(".")})
+    found = run_tasks(encoder, [task], {"own": task.load("hub")})  # beside tasks of the Hub
     wanted = spearmanr(encoder.similarity_pairwise(first, second).round(6), scores).statistic
     assert {score.metric: score.value for score in found}["spearman"] == pytest.approx(wanted, abs=1e-4)
     vectors = {"ask": [1.0, 0.0], "near": [1.0, 0.2], "long": [5.0, 5.0]}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from datasets import config
 from datasets.fingerprint import Hasher
 from filelock import FileLock
@@ -83,11 +82,11 @@ class BlockSampler(Sampler[int]):
 # --- Convert a corpus into a file of blocks, each of which can be read without the others.
 
 BLOCK = 1024  # sentences read at a time
-_CHUNK = 16_384  # sentences converted at a time
+_LOOKED_AT = 16_384  # lines that say whether a file has documents
 _DOCUMENT = "doc"  # the usual name of the column that names a sentence's document
 _SCHEMA = pa.schema([("text", pa.string()), ("document", pa.int64()), ("position", pa.int64())])
 
-Chunk = tuple[pa.Array, np.ndarray]  # texts, and which of them start a document
+Sentence = tuple[str, bool]  # a text, and whether it starts a document
 
 
 def cache_file(name: str) -> Path:
@@ -104,7 +103,7 @@ def block_file(path: Path, text_column: str, document_column: str | None) -> Pat
     target = cache_file(f"corpus-{Hasher.hash(given)}.arrow")
     with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
         if not target.exists():
-            _write(_chunks(path, text_column, document_column), target, str(path))
+            _write(_sentences(path, text_column, document_column), target, str(path))
     return target
 
 
@@ -115,56 +114,41 @@ def blocks(file: str | Path) -> Iterator[pa.RecordBatch]:
             yield reader.get_batch(number)
 
 
-def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    rest, written = _SCHEMA.empty_table(), 0
+def _write(sentences: Iterator[Sentence], target: Path, source: str) -> None:
+    options, some = pa.ipc.IpcWriteOptions(compression="lz4"), None
     with atomic_write(target, overwrite=True) as new:
         with pa.OSFile(str(new), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
-            for table in _numbered(chunks):
-                rest = pa.concat_tables([rest, table]).combine_chunks()
-                full = len(rest) // BLOCK * BLOCK
-                writer.write_table(rest.slice(0, full), max_chunksize=BLOCK)
-                rest, written = rest.slice(full), written + full
-            if len(rest):
-                writer.write_table(rest)
-        if not written + len(rest):
+            for some in in_chunks(_numbered(sentences), BLOCK):
+                writer.write_table(pa.table(list(zip(*some, strict=True)), schema=_SCHEMA))
+        if some is None:
             raise InputError(f"{source}: every line is blank; give at least one sentence")
 
 
-def _numbered(chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
+def _numbered(sentences: Iterator[Sentence]) -> Iterator[tuple[str, int, int]]:
     """Sentences with their document and their position in it, as numbers; blank ones are counted, then dropped."""
-    seen, document, start = 0, -1, 0  # sentences so far, the current document and its first sentence
-    for texts, starts in chunks:
-        places = seen + np.arange(len(texts))
-        firsts = np.maximum.accumulate(np.where(starts, places, start))
-        documents = document + np.cumsum(starts)
-        table = pa.table([pc.utf8_trim_whitespace(texts), documents, places - firsts], schema=_SCHEMA)
-        if len(texts):
-            seen, document, start = seen + len(texts), int(documents[-1]), int(firsts[-1])
-        yield table.filter(pc.greater(pc.utf8_length(table["text"]), 0))
+    document, position = -1, 0
+    for text, starts in sentences:
+        document, position = (document + 1, 0) if starts else (document, position + 1)
+        if text := text.strip():
+            yield text, document, position
 
 
-def _chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
-    """The sentences of a file, some thousands at a time."""
+def _sentences(path: Path, text_column: str, document_column: str | None) -> Iterator[Sentence]:
+    """The sentences of a file."""
     table = open_file(path, str(path)).said()
     first = next(iter(table), None)
     names = table.columns or list(first.cells if first else ())
     if table.unit == "line" and names == ["text"]:
-        sentences = _of_lines(table)
+        yield from _of_lines(table)
     elif first:
         choice("column", text_column, names, path)
         document_column = _DOCUMENT if document_column is None and _DOCUMENT in names else document_column
         if document_column:
             choice("column", document_column, names, path)
-        sentences = _of_rows(table, text_column, document_column)
-    else:
-        sentences = iter(())
-    for some in in_chunks(sentences, _CHUNK):
-        texts, starts = zip(*some, strict=True)
-        yield pa.array(texts, pa.string()), np.array(starts)
+        yield from _of_rows(table, text_column, document_column)
 
 
-def _of_lines(table: Table) -> Iterator[tuple[str, bool]]:
+def _of_lines(table: Table) -> Iterator[Sentence]:
     """The lines with text, and which of them start a document: the first, and those after a blank line."""
     new = True
     for _, cells in table:
@@ -174,7 +158,7 @@ def _of_lines(table: Table) -> Iterator[tuple[str, bool]]:
         new = blank
 
 
-def _of_rows(table: Table, text: str, column: str | None) -> Iterator[tuple[str, bool]]:
+def _of_rows(table: Table, text: str, column: str | None) -> Iterator[Sentence]:
     """The sentences of the rows, and which of them start a document: a run of equal cells in `column`, or the table."""
     seen: set[str] = set()
     last = None
@@ -206,7 +190,7 @@ def in_documents(path: str | Path) -> bool:
     if not path.is_file() or format_of(path) not in TABLES:
         return False
     if format_of(path) == ".txt":
-        blank = [not line.strip() for _, line in islice(numbered_lines(path), _CHUNK)]
+        blank = [not line.strip() for _, line in islice(numbered_lines(path), _LOOKED_AT)]
         blank = blank[blank.index(False) :] if False in blank else []  # from the first sentence
         return True in blank and False in blank[blank.index(True) :]
     first = next(iter(open_file(path, str(path))), None)

@@ -15,7 +15,7 @@ from contrastive_st.data.docs_sets import package_of
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.scorers.probes import score_split
 from contrastive_st.evaluation.suite import retrieval_evaluator
-from contrastive_st.evaluation.tasks import Task
+from contrastive_st.evaluation.tasks import Task, own_task
 
 _CLASSES = 4
 
@@ -29,10 +29,7 @@ def package_task(heldout: Sequence[DocPair]) -> Task:
     half, end = len(chosen) // 2, len(chosen) * 3 // 4
     cuts = {"train": range(half), "dev": range(half, end), "test": range(end, len(chosen))}
     parts = Splits({name: rows.take(np.array(cut)) for name, cut in cuts.items()})
-    return Task(
-        "package", "docs", lambda _: parts, score_split, ("test", "accuracy", "all"),
-        "docs", hub=lambda: parts,
-    )  # fmt: skip
+    return own_task("package", "docs", lambda: parts, score_split, "accuracy")
 
 
 @dataclass

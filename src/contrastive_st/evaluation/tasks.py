@@ -225,6 +225,23 @@ def unused(name: str, known: Container[str]) -> str:
     return next(one for one in (name, *(f"{name} ({i})" for i in range(2, 1000))) if one not in known)
 
 
+def own_task(name: str, group: str, read: Read, score: Scorer, metric: str, aggregation: str = "all") -> Task:
+    """A task that brings its data, wherever those of others are: `read()` returns `Splits` with "test".
+
+    Args:
+        name: of the task.
+        group: of tasks.
+        read: returns its rows.
+        score: rows and embeddings to scores.
+        metric: the metric to quote.
+        aggregation: the start of that of the score to quote.
+
+    Returns:
+        The task.
+    """
+    return Task(name, group, lambda _: read(), score, ("test", metric, aggregation), _OWN, read)
+
+
 def pair_task(name: str, read: Read) -> Task:
     """A task with pairs labelled 0 and 1: `read()` returns `Splits` with "test" and optionally "train".
 
@@ -235,7 +252,7 @@ def pair_task(name: str, read: Read) -> Task:
     Returns:
         The task; its main score is the average precision.
     """
-    return Task(name, "pairs", lambda _: read(), sts.score_pairs, ("test", "average_precision", "all"), _OWN)
+    return own_task(name, "pairs", read, sts.score_pairs, "average_precision")
 
 
 def similarity_task(name: str, read: Read) -> Task:
@@ -257,8 +274,7 @@ def similarity_task(name: str, read: Read) -> Task:
         >>> [score.text for score in task.score(task.load("."), lambda texts: np.array([vectors[t] for t in texts]))]
         ['99.51', '100.00']
     """
-    score = partial(sts.score_splits, names=("test",))
-    return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), _OWN)
+    return own_task(name, "similarity", read, partial(sts.score_splits, names=("test",)), "spearman")
 
 
 def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.0) -> Task:
@@ -272,8 +288,7 @@ def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.
     Returns:
         The task; its main score is the accuracy.
     """
-    score = partial(sts.score_triplets, margin=margin)
-    return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), _OWN)
+    return own_task(name, "triplets", read, partial(sts.score_triplets, margin=margin), "accuracy")
 
 
 def own_pairs_task(path: str | Path, name: str | None = None, columns: Sequence[str] | None = None) -> Task:
@@ -323,7 +338,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, oth
     corpus, asked = ({text: text for text in texts} for texts in (documents, queries))
     splits = retrieval_splits(corpus, asked, relevance, name, queries.keys() & documents.keys())
     score = partial(retrieval.score_beir, k=k, lexical=False)
-    return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), _OWN)
+    return own_task(name, "retrieval", lambda: splits, score, f"mrr@{k}", "among")
 
 
 def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read: Read | None = None) -> Task:
@@ -341,6 +356,4 @@ def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read:
     folder = Path(source).is_dir()
     load = read or (partial(read_retrieval, source) if folder else partial(read_nano, str(source)))
     name = name or (folder_name(source) if folder else str(source))
-    return Task(
-        name, "retrieval", lambda _: load(), partial(retrieval.score_beir, k=k), ("test", f"ndcg@{k}", "among"), _OWN
-    )
+    return own_task(name, "retrieval", load, partial(retrieval.score_beir, k=k), f"ndcg@{k}", "among")

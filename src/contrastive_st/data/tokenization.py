@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, cycle, islice
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from contrastive_st.data.reading.sources import names_in
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, role_of
 from contrastive_st.errors import InputError, choice
 from contrastive_st.tokens import prompt_length, token_ids, tokenizer_state
-from contrastive_st.word_cache import WordCache, reads_word_by_word
+from contrastive_st.word_cache import WordCache, flat, reads_word_by_word
 
 logger = logging.getLogger(__name__)
 _BATCH = 4096  # rows that are tokenized at a time
@@ -117,18 +117,15 @@ class _Encoding:
         length = lengths[0] if len(columns) == 1 and lengths else lengths
         read = id_reader(self.tokenizer, self.max_length)
 
-        def lists(texts: pa.ChunkedArray, prompt: str) -> pa.ListArray:
-            ids, sizes = read([prompt + (text or "") for text in texts.to_pylist()])
-            result = pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), pa.array(ids))
-            return pc.if_else(texts.is_valid(), result, pa.scalar([], result.type)) if texts.null_count else result
-
         def encode(rows: pa.Table) -> pa.Table:
-            views = [pa.chunked_array(lists(rows[name], prompt)).combine_chunks() for name, prompt in before.items()]
-            ids, count = views[0], len(rows)
-            if len(views) > 1:  # the views of a row, one after the other
-                places = np.arange(count)[:, None] + np.arange(len(views)) * count
-                ends = pa.array(np.arange(count + 1) * len(views), pa.int32())
-                ids = pa.ListArray.from_arrays(ends, pa.concat_arrays(views).take(pa.array(places.ravel())))
+            cells = chain.from_iterable(zip(*(rows[name].to_pylist() for name in before), strict=True))
+            texts = [None if cell is None else prompt + cell for cell, prompt in zip(cells, cycle(before.values()))]
+            count, sizes = len(rows), np.zeros(len(texts), np.int64)
+            inner, sizes[[text is not None for text in texts]] = read([text for text in texts if text is not None])
+            ids = pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), pa.array(inner))
+            if len(before) > 1:  # the views of a row
+                ends = pa.array(np.arange(count + 1) * len(before), pa.int32())
+                ids = pa.ListArray.from_arrays(ends, ids)
             rows = rows.drop_columns(list(columns)).append_column("input_ids", ids)
             return rows.append_column("prompt_length", pa.array([length] * count)) if lengths else rows
 
@@ -150,9 +147,8 @@ def id_reader(
 
     def read(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if words is None or around is None or room < 1 or max(map(len, texts), default=0) > _LONG:
-            rows = token_ids(tokenizer, texts, max_length)
-            sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-            return np.fromiter(chain.from_iterable(rows), np.int64, int(sizes.sum())), sizes
+            ids, sizes = flat(token_ids(tokenizer, texts, max_length))
+            return ids.astype(np.int64), sizes
         backend.no_truncation()  # type: ignore[union-attr]
         ids, whole = words.ids(texts)
         kept = np.minimum(whole, room)

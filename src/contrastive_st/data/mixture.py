@@ -234,7 +234,7 @@ class EndlessStream(IterableDataset[Record]):
     def __iter__(self) -> Iterator[Record]:
         worker = get_worker_info()
         if worker is None or not hasattr(self.data, "num_shards"):  # a torch stream divides its own rows, or not
-            return self._passes(iter)
+            return self._passes()
         turns = (number // self.batch_size % worker.num_workers for number in itertools.count())
         mine = (turn == worker.id for turn in turns)
         return itertools.compress(self.all_rows(), mine)
@@ -245,15 +245,15 @@ class EndlessStream(IterableDataset[Record]):
         Raises:
             InputError: called in a worker with a torch stream, which may divide its rows among workers.
         """
-        if get_worker_info() is None:
-            return self._passes(iter)
-        if not hasattr(self.data, "num_shards"):
+        if get_worker_info() is not None and not hasattr(self.data, "num_shards"):
             raise InputError("workers cannot read a torch stream in a mixture; set dataloader_num_workers=0")
-        return self._passes(_all_rows)
+        return self._passes()
 
-    def _passes(self, rows_of: Callable[[IterableDataset[Record]], Iterator[Record]]) -> Iterator[Record]:
-        # streams of `datasets` share the epoch number between workers, but these may be in different passes
-        data = copy.deepcopy(self.data) if get_worker_info() else self.data
+    def _passes(self) -> Iterator[Record]:
+        data, rows_of = self.data, iter
+        if get_worker_info() is not None and hasattr(data, "num_shards"):
+            # streams of `datasets` share the epoch number between workers, but these may be in different passes
+            data, rows_of = copy.deepcopy(data), _all_rows
         for epoch in itertools.count():
             if hasattr(data, "set_epoch"):
                 data.set_epoch(epoch)

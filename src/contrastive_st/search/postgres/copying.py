@@ -81,14 +81,14 @@ def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequ
     connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(staged, table))
     copy_rows(connection, staged, columns, rows)
     old, new = (sql.SQL(", ").join(sql.Identifier(side, name) for name in columns) for side in ("old", "excluded"))
-    written = connection.execute(
+    written = connection.column(
         sql.SQL(
             "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE SET ({}) = ROW ({})"
             " WHERE ({}) IS DISTINCT FROM ({}) RETURNING old.id"
         ).format(table, staged, sql.SQL(", ").join(map(sql.Identifier, columns)), new, old, new)
-    ).fetchall()
+    )
     connection.execute(sql.SQL("DROP TABLE {}").format(staged))
-    return [id for (id,) in written]
+    return written
 
 
 #: `copy_rows` for rows that are all new, or else `merge_rows`

@@ -138,6 +138,10 @@ class StoreConnection(psycopg.Connection):
         row = self.execute(statement, parameters).fetchone()
         return row and row[0]
 
+    def column(self, statement: Query, parameters: Parameters = None) -> list[Any]:
+        """The first cell of each row of a statement."""
+        return [row[0] for row in self.execute(statement, parameters).fetchall()]
+
     def configure(self, schema: str) -> None:
         """Find the tables of the store, and know pgvector's types."""
         process = self.value("SELECT pg_backend_pid()")

@@ -348,7 +348,7 @@ class StoreLoader:
                 "SELECT FROM sources WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE",
                 (store.tables.prefix, self.number, self.fingerprint, self.run),
             )
-            there = [id for (id,) in connection.execute(known, (ids.tolist(),))] if recorded.rowcount else []
+            there = connection.column(known, (ids.tolist(),)) if recorded.rowcount else []
             if not there:  # mostly: it never had a vector
                 return 0
             removed = store.remove(connection, there, self.number)

@@ -218,8 +218,8 @@ def _check_names(connection: StoreConnection, database: Database, name: str, new
 
 
 def _no_collection(connection: StoreConnection, database: Database, name: str) -> NoReturn:
-    rows = connection.execute("SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1").fetchall()
-    known = ", ".join(known for (known,) in rows) or "none; make one with contrastive-st index"
+    names = connection.column("SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1")
+    known = ", ".join(names) or "none; make one with contrastive-st index"
     raise InputError(f"there is no collection {name!r} in {database.shown}; there is: {known}")
 
 

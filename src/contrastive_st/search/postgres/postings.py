@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -236,11 +236,11 @@ def add_words(connection: StoreConnection, tables: Tables, ids: Ids, texts: Sequ
         _add(connection, tables, Segment.of(ids, texts, row[0] or UNKNOWN_LANGUAGE))
 
 
-def remove_words(connection: StoreConnection, tables: Tables, ids: Iterable[int]) -> None:
+def remove_words(connection: StoreConnection, tables: Tables, ids: list[int]) -> None:
     """Remove the postings of documents that were deleted in the open transaction."""
     connection.execute(tables.statement("LOCK TABLE {words} IN ROW EXCLUSIVE MODE"))
-    if len(gone := np.array(list(ids), np.int64)):
-        _add(connection, tables, _NOTHING, gone)
+    if ids:
+        _add(connection, tables, _NOTHING, np.array(ids, np.int64))
 
 
 def fill_words(connection: StoreConnection, tables: Tables, language: str) -> None:

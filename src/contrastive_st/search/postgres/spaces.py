@@ -110,8 +110,7 @@ class StoreSpaces(Named):
 
         def work(connection: StoreConnection) -> None:
             now = within.at(connection, lock=True)
-            rows = connection.execute(now.tables.statement(statement), (ids.tolist(), list(texts))).fetchall()
-            same = np.isin(ids, [id for (id,) in rows])
+            same = np.isin(ids, connection.column(now.tables.statement(statement), (ids.tolist(), list(texts))))
             now.write_vectors(connection, ids[same], vectors[same], merge_rows)
 
         self.database.transact(work)
@@ -127,7 +126,7 @@ class StoreSpaces(Named):
             prefix = (now.tables.prefix,)
             connection.execute(_KEEP, prefix)
             connection.execute(_ANSWER, (space.number, *prefix))
-            for (name,) in connection.execute(_NAMES, prefix * 2).fetchall():
+            for name in connection.column(_NAMES, prefix * 2):
                 connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(now.tables.schema, name)))
                 create_view(connection, name, now.tables)
             return 0

@@ -440,14 +440,14 @@ class VectorStore(StoreWrites, VectorIndex):
             return ranked(k), view, postings
         parameters: dict[str, object] = {"filter": as_jsonpath(filter)}
         if few:
-            rows = connection.execute(queries.matching(self.tables, filter), parameters).fetchall()
+            ids = connection.column(queries.matching(self.tables, filter), parameters)
             chosen = np.zeros(len(view.ids), np.bool_)
-            chosen[view.places(np.array([id for (id,) in rows], np.int64))[0]] = True
+            chosen[view.places(np.array(ids, np.int64))[0]] = True
             return ranked(k, chosen), view, postings
         most, statement = 4 * k, queries.matching(self.tables, filter, some=True)
         while True:
             numbers = ranked(most)
-            meets = connection.execute(statement, {**parameters, "ids": view.ids[numbers].tolist()}).fetchall()
+            meets = connection.column(statement, {**parameters, "ids": view.ids[numbers].tolist()})
             if len(meets) >= k or len(numbers) < most:
-                return numbers[np.isin(view.ids[numbers], [id for (id,) in meets])][:k], view, postings
+                return numbers[np.isin(view.ids[numbers], meets)][:k], view, postings
             most *= 8

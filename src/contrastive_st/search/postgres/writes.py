@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import cast
+from typing import LiteralString, cast
 
 import numpy as np
 import psycopg
@@ -134,8 +134,7 @@ class StoreWrites(StoreSpaces):
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""
         statement = "SELECT id FROM _deleted WHERE collection = %s AND id = ANY(%s)"
-        rows = connection.execute(statement, (self.tables.prefix, ids.tolist()))
-        return np.array([id for (id,) in rows], dtype=np.int64)
+        return np.array(connection.column(statement, (self.tables.prefix, ids.tolist())), dtype=np.int64)
 
     def deleted(self) -> list[int]:
         """The ids of the documents that were deleted, and that `index` leaves out; the first deleted first."""
@@ -194,7 +193,7 @@ class StoreWrites(StoreSpaces):
 
     def delete(self, ids: Sequence[Id]) -> int:
         """Delete documents; return how many existed. `index` leaves them out from now on, unless it restores them."""
-        return self._delete(sql.SQL("id = ANY(%(which)s)"), as_ids(ids).tolist())
+        return self._delete("t.id = ANY(%(which)s)", as_ids(ids).tolist())
 
     def delete_matching(self, filter: Filterable) -> int:
         """Delete the documents that meet a filter (see `VectorIndex`), as `delete` does; return how many there were.
@@ -206,34 +205,42 @@ class StoreWrites(StoreSpaces):
         if not chosen:
             raise InputError("an empty filter matches every document; delete the collection instead")
         chosen = chosen.of_types(self.now().held_types)
-        deleted = self._delete(sql.SQL(f"{subject_of(chosen)} @@ %(which)s::jsonpath"), as_jsonpath(chosen))
+        deleted = self._delete(f"{subject_of(chosen)} @@ %(which)s::jsonpath", as_jsonpath(chosen))
         if not deleted:
             check_filter(cast("VectorIndex", self), chosen, matched=False)
         return deleted
 
-    def _delete(self, condition: sql.SQL, which: list[int] | str) -> int:
-        statement = (
-            "WITH locked AS (SELECT id FROM {texts} AS t WHERE {condition} ORDER BY id FOR UPDATE),"
-            " gone AS (DELETE FROM {texts} AS t USING locked WHERE t.id = locked.id RETURNING t.id),"
-            " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
-            " INSERT INTO _deleted (collection, id) SELECT %(collection)s, id FROM gone"
-            " ON CONFLICT (collection, id) DO UPDATE SET deleted = now() RETURNING id"
-        )
-
+    def _delete(self, condition: LiteralString, which: list[int] | str) -> int:
         def work(connection: StoreConnection) -> int:
             # It waits for shards that are being written, and later ones see what was deleted.
             now = self.at(connection, lock=True)
-            parameters = {"which": which, "collection": now.tables.prefix}
-            sources = "SELECT 1 FROM sources WHERE collection = %(collection)s ORDER BY number FOR UPDATE"
-            connection.execute(sources, parameters)
-            delete = now.tables.statement(statement, condition=condition)
-            gone = connection.execute(delete, parameters).fetchall()
-            remove_words(connection, now.tables, (id for (id,) in gone))
+            key = (now.tables.prefix,)
+            connection.execute("SELECT 1 FROM sources WHERE collection = %s ORDER BY number FOR UPDATE", key)
+            gone = now._take(connection, condition, {"which": which})
+            connection.execute(
+                "INSERT INTO _deleted (collection, id) SELECT %s, unnest(%s::bigint[])"
+                " ON CONFLICT (collection, id) DO UPDATE SET deleted = now()",
+                (*key, gone),
+            )
             return len(gone)
 
         count = self.database.transact(work)
         self.join_words()
         return count
+
+    def _take(
+        self, connection: StoreConnection, condition: LiteralString, parameters: Mapping[str, object]
+    ) -> list[int]:
+        """Delete the documents `t` that meet a condition, in the open transaction; return their ids."""
+        statement = self.tables.statement(
+            "WITH gone AS (SELECT t.id FROM {texts} AS t WHERE {condition} ORDER BY t.id FOR UPDATE OF t),"
+            " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
+            " DELETE FROM {texts} AS t USING gone WHERE t.id = gone.id RETURNING t.id",
+            condition=sql.SQL(condition),
+        )
+        gone = connection.column(statement, parameters)
+        remove_words(connection, self.tables, gone)
+        return gone
 
     def decide_language(self, texts: Sequence[str], language: str | None = None) -> None:
         """Record the language of the words of an empty collection, before texts are written.
@@ -284,18 +291,15 @@ class StoreWrites(StoreSpaces):
         source = (self.tables.prefix, number)
         # First: it waits for the processes that are writing shards of it
         connection.execute("SELECT FROM sources WHERE collection = %s AND number = %s FOR UPDATE", source)
-        named = connection.execute("SELECT ids FROM _files WHERE collection = %s AND source = %s", source).fetchall()
+        named = connection.column("SELECT unnest(ids) FROM _files WHERE collection = %s AND source = %s", source)
         connection.execute("DELETE FROM sources WHERE collection = %s AND number = %s", source)
-        self.remove(connection, [id for (ids,) in named for id in ids])
+        self.remove(connection, named)
         if not numbered:
             return
-        ids = (number * FIRST, (number + 1) * FIRST)
-        rest = self.tables.statement("DELETE FROM {texts} WHERE id >= %s AND id < %s RETURNING id")
-        gone = connection.execute(rest, ids).fetchall()
-        connection.execute(self.tables.statement("DELETE FROM {vectors} WHERE id >= %s AND id < %s"), ids)
-        remove_words(connection, self.tables, (id for (id,) in gone))
-        forget = "DELETE FROM _deleted WHERE collection = %s AND id >= %s AND id < %s"
-        if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
+        ids = {"first": number * FIRST, "end": (number + 1) * FIRST, "collection": self.tables.prefix}
+        self._take(connection, "t.id >= %(first)s AND t.id < %(end)s", ids)
+        forget = "DELETE FROM _deleted WHERE collection = %(collection)s AND id >= %(first)s AND id < %(end)s"
+        if forgotten := connection.execute(forget, ids).rowcount:
             logger.warning(f"the corpus is indexed again, with {forgotten:,} documents that had been deleted from it")
 
     def remove(self, connection: StoreConnection, ids: Sequence[int], source: int | None = None) -> int:
@@ -311,16 +315,14 @@ class StoreWrites(StoreSpaces):
         Returns:
             How many there were.
         """
-        statement = self.tables.statement(
-            "WITH gone AS (SELECT t.id FROM {texts} AS t JOIN (SELECT unnest(%s::bigint[]) AS id"
-            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s AND source IS DISTINCT FROM %s)"
-            " AS left_out USING (id) ORDER BY t.id FOR UPDATE OF t),"
-            " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
-            " DELETE FROM {texts} AS t USING gone WHERE t.id = gone.id RETURNING t.id"
+        if not ids:
+            return 0
+        condition = (
+            "t.id IN (SELECT unnest(%(ids)s::bigint[]) EXCEPT SELECT unnest(ids) FROM _files"
+            " WHERE collection = %(collection)s AND source IS DISTINCT FROM %(source)s)"
         )
-        gone = connection.execute(statement, (list(ids), self.tables.prefix, source)).fetchall() if ids else []
-        remove_words(connection, self.tables, (id for (id,) in gone))
-        return len(gone)
+        parameters = {"ids": list(ids), "collection": self.tables.prefix, "source": source}
+        return len(self._take(connection, condition, parameters))
 
     def drop(self, *, only_unused: bool = False) -> None:
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
@@ -337,7 +339,7 @@ class StoreWrites(StoreSpaces):
             name = connection.value("SELECT name FROM collections WHERE tables = %s FOR UPDATE", key)
             if only_unused and connection.value(tables.statement(used), (tables.lock(""), *key)):
                 return
-            for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", key).fetchall():
+            for alias in connection.column("SELECT name FROM _aliases WHERE collection = %s", key):
                 forget_alias(connection, tables.schema, alias)
             connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
             every = sql.SQL(", ").join(now.all_tables(connection))
@@ -471,8 +473,8 @@ class StoreWrites(StoreSpaces):
             held_language = self.at(connection).language
             language = language or held_language
             if language is None:
-                first = connection.execute(tables.statement("SELECT text FROM {texts} ORDER BY id LIMIT 1000"))
-                language = language_of(text for (text,) in first)
+                first = tables.statement("SELECT text FROM {texts} ORDER BY id LIMIT 1000")
+                language = language_of(connection.column(first))
             if language == (held_language or UNKNOWN_LANGUAGE):
                 join_words(connection, tables, all_of_them=True)
             else:  # the words of all documents are made again

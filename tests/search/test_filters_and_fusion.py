@@ -401,6 +401,6 @@ def test_the_half_that_tells_its_best_documents_apart_decides():
     assert fuse(ids, unsure, sure, 10)[0] == fuse(ids, sure, unsure, 10)[0] == 2
     assert [fuse(ids, sure, sure[::-1], length)[0] for length in (5, 20)] == [2, 1], "words, if the texts are long"
     assert fuse(ids, sure, np.zeros(4), 10) == [2, 3, 1, 0]
-    assert fuse(ids, sure, np.zeros(4), 10, ids != 8) == [3, 1, 0, 2]
+    assert fuse(ids, sure, np.zeros(4), 10, (ids[ids != 8],)) == [3, 1, 0, 2]
     assert fuse(ids, np.zeros(4), np.zeros(4), 10) == [3, 1, 0, 2], "of equal ones the lowest id"
     assert fuse(np.array([], np.int64), np.array([]), np.array([]), 0) == []

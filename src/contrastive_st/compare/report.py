@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
+import jinja2
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastive_st.compare.queries import Search
 from contrastive_st.compare.systems import System
@@ -114,28 +112,21 @@ class Comparison:
 
     def page(self, title: str, commands: Sequence[str]) -> str:
         """The page: table, curve, the queries on which the systems differ most, what was left out."""
-        head, *body = ([f"<td>{html.escape(cell)}</td>" for cell in row] for row in self.cells())
-        rows = [f"<tr{' class=winner' * (i == self.winner)}>{''.join(row)}</tr>" for i, row in enumerate(body)]
         curve = training_curve_png(next((s.curve for s in self.systems if s.curve), []))
-        image = f'<img alt="training curve" src="data:image/png;base64,{base64.b64encode(curve or b"").decode()}">'
         differing = np.argsort(-np.std([reciprocal_ranks(r)[self.search.half :] for r in self.ranks], 0), kind="stable")
-        return Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
-            title=html.escape(title), heading=html.escape(self.heading()), verdict=html.escape(self.verdict()),
-            head="".join(head).replace("td>", "th>"), rows="\n".join(rows), curve=image if curve else "",
-            commands=html.escape("\n".join(commands)),
-            queries="\n".join(self._query(self.search.half + int(i)) for i in differing[:_DIFFERENT]),
-            left_out="\n".join(f"<li>{html.escape(line)}</li>" for line in self.left_out) or "<li>nothing</li>",
+        template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
+        page: str = jinja2.Template(template, autoescape=True, trim_blocks=True).render(
+            title=title, heading=self.heading(), verdict=self.verdict(), table=self.cells(), winner=self.winner,
+            curve=base64.b64encode(curve or b"").decode(), commands="\n".join(commands), left_out=self.left_out,
+            queries=[self._query(self.search.half + int(i)) for i in differing[:_DIFFERENT]],
         )  # fmt: skip
+        return page
 
-    def _query(self, number: int) -> str:
+    def _query(self, number: int) -> tuple[str, str, list[tuple[str, int, str]]]:
         """A query on the page: its text, and for each system the rank of that and its first hit."""
-        shown = lambda i: html.escape(self.search.documents[i][:_SHOWN])
-        own: NDArray[np.int64] = np.array(self.search.relevant[number])
-        lines = []
+        shown = lambda i: self.search.documents[i][:_SHOWN]
+        systems = []
         for system, ranks in zip(self.systems, self.ranks, strict=True):
-            first = int(np.argmax(system.scores[number]))
-            hit = "the text itself" if ranks[number] == 1 else shown(first)
-            lines.append(f"<tr><td>{html.escape(system.name)}</td><td>{ranks[number]}</td><td>{hit}</td></tr>")
-        query = html.escape(self.search.queries[number])
-        head = "<tr><th>system</th><th>rank</th><th>first hit</th></tr>"
-        return f"<h3>{query}</h3><p>{shown(int(own[0]))}</p><table>{head}{''.join(lines)}</table>"
+            hit = "the text itself" if ranks[number] == 1 else shown(int(np.argmax(system.scores[number])))
+            systems.append((system.name, int(ranks[number]), hit))
+        return self.search.queries[number], shown(self.search.relevant[number][0]), systems

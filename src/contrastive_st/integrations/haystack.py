@@ -23,19 +23,11 @@ from tqdm.auto import tqdm
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
-from contrastive_st.search.filters import (
-    DOCUMENT_ID,
-    DOCUMENT_TEXT,
-    NUMBER,
-    Condition,
-    Filter,
-    Join,
-    as_filter,
-    with_document,
-)
+from contrastive_st.prefetch import in_chunks
+from contrastive_st.search.filters import DOCUMENT_ID, DOCUMENT_TEXT, NUMBER, Condition, Filter, Join, as_filter
 from contrastive_st.search.index import Hit, VectorIndex, at_least
 from contrastive_st.search.opening import open_collection, open_index
-from contrastive_st.search.values import as_held, as_id
+from contrastive_st.search.values import as_id
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -160,14 +152,12 @@ class ContrastiveDocumentEmbedder(_Embedder):
                             "for a string there is ContrastiveTextEmbedder")  # fmt: skip
         encoder, size, embedded = self._opened(), self.settings["batch_size"], []
         prompt = self.settings["prefix"] or None
-        with tqdm(total=len(documents), disable=not self.settings["progress_bar"], unit=" documents") as bar:
-            for start in range(0, len(documents), size):
-                part = documents[start : start + size]
-                texts = [self._text(document) for document in part]
-                warn_of_unknown(encoder, texts)
-                vectors = encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
-                embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(part, vectors, strict=True)]
-                bar.update(len(part))
+        shown = tqdm(documents, disable=not self.settings["progress_bar"], unit=" documents")
+        for part in in_chunks(shown, size):
+            texts = [self._text(document) for document in part]
+            warn_of_unknown(encoder, texts)
+            vectors = encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
+            embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(part, vectors, strict=True)]
         return {"documents": embedded, "meta": {"model": self.settings["model"]}}
 
     def _text(self, document: Document) -> str:
@@ -280,15 +270,10 @@ class ContrastiveDocumentStore(_Described):
             FilterError: the filter is at fault.
         """
         try:
-            chosen = translate_filters(filters).of_types(self.store.types()) if filters else None
+            ids = self.store.matching(translate_filters(filters) if filters else None)
         except InputError as error:
             raise FilterError(str(error)) from error
-        hits = (hit for ids, *_ in self.store.scan() for hit in self.store.get(ids.tolist()))
-        return [
-            _document(hit)
-            for hit in hits
-            if not chosen or chosen.holds(with_document({**as_held(hit.metadata), **hit.place}, hit.id, hit.text))
-        ]
+        return list(map(_document, self.store.get(ids)))
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Write documents; without a policy one that is there is an error. Returns how many were written.

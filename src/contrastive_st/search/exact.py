@@ -22,7 +22,6 @@ from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
 from contrastive_st.search.index import (
-    FUSED,
     Asked,
     Batch,
     Hit,
@@ -231,12 +230,12 @@ class ExactIndex(VectorIndex):
         if asked.text is None:
             found = self._nearest(asked, asked.k, rows)
             return [self._hits(*result) for result in zip(*found, strict=True)]
-        many = max(asked.k, FUSED)
-        near, (words, postings) = self._nearest(asked, many, rows)[0][0], self._by_words(asked.text, many, rows)
+        near = self._nearest(asked, asked.candidates, rows)[0][0]
+        words, postings = self._by_words(asked.text, asked.candidates, rows)
         union = np.union1d(near, words)
-        first = np.isin(union, [*near[:FUSED], *words[:FUSED]])
         cosines = self._rows(union) @ asked.queries[0]
-        order = fuse(union, cosines, shares(postings, self._norms, len(self), union), self._length, first)[: asked.k]
+        of_words = shares(postings, self._norms, len(self), union)
+        order = fuse(union, cosines, of_words, self._length, (near, words))[: asked.k]
         return [self._hits(union[order], cosines[order])]
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
@@ -309,15 +308,12 @@ class ExactIndex(VectorIndex):
             most = min(max(asked.oversample, 1) * k, max(len(self), 1))
         scores, numbers = top_k_in_blocks(compare, len(queries), count, most, _BLOCK)
         numbers = numbers if rows is None else rows[numbers]
-        return (numbers, scores) if codes is None else self._best_by_vectors(queries, k, numbers)
-
-    def _best_by_vectors(self, queries: Vectors, k: int, numbers: Ids) -> tuple[Ids, Vectors]:
-        near, exact = [], []
-        for query, block in zip(queries, np.sort(numbers, axis=1), strict=True):  # in the order of the file
-            best = top_k((self._rows(block) @ query)[None], k)
-            near.append(block[best[1][0]])
-            exact.append(best[0][0])
-        return np.stack(near), np.stack(exact)
+        if codes is None:
+            return numbers, scores
+        near = np.sort(numbers, axis=1)  # in the order of the file
+        exact = np.stack([self._rows(block) @ query for query, block in zip(queries, near, strict=True)])
+        scores, places = top_k(exact, k)
+        return np.take_along_axis(near, places, axis=1), scores
 
     def _matching(self, filter: Filter) -> Ids:
         whole = lambda i: with_document(self._of(i), int(self.ids[i]), self._texts[i])

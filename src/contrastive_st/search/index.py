@@ -79,6 +79,11 @@ class Asked(NamedTuple):
     ef_search: int | None
     oversample: int
 
+    @property
+    def candidates(self) -> int:
+        """How many hits of each half of a hybrid search are asked for."""
+        return max(self.k, FUSED)
+
 
 class VectorIndex(Protocol):
     """Documents with their vectors: `ExactIndex` over files, `VectorStore` in PostgreSQL.
@@ -433,7 +438,7 @@ def fuse(
     cosines: NDArray[np.floating],
     shares: NDArray[np.floating],
     length: float,
-    first: NDArray[np.bool_] | Literal[True] = True,
+    halves: Sequence[Sequence[int] | Ids] = (),
 ) -> list[int]:
     """The places of the candidates of a hybrid search, best first.
 
@@ -446,21 +451,23 @@ def fuse(
         cosines: to the query.
         shares: of the words of the query (`bm25.shares`).
         length: mean number of words of a document of the collection.
-        first: which of them are the `FUSED` best of either half. The softmaxes are over these, and the others stand
-            behind them, in the order of the same sum: so the order of the first ones is the same for every k.
+        halves: the ids of each half, best first; by default all are fused. The softmaxes are over the `FUSED` best of
+            either half, and the others stand behind them, in the order of the same sum: so the order of the first ones
+            is the same for every k.
 
     Example:
         >>> fuse(np.array([7, 8, 9]), np.array([0.41, 0.40, 0.39]), np.array([0.1, 0.2, 0.9]), 12)
         [2, 0, 1]
     """
 
+    first = np.isin(ids, np.concatenate([half[:FUSED] for half in halves])) if halves else np.ones(len(ids), np.bool_)
+
     def softmax(values: NDArray[np.floating]) -> NDArray[np.float64]:
         powers = np.exp((np.asarray(values, np.float64) - values.max(initial=-np.inf)) / _SCALE)
         return np.asarray(powers / powers.sum(where=first))
 
     scores = softmax(cosines) + math.sqrt(length / _SHORT) * softmax(shares)
-    behind = ~np.broadcast_to(first, ids.shape)
-    return [int(place) for place in np.lexsort((ids, -scores, behind))]
+    return [int(place) for place in np.lexsort((ids, -scores, ~first))]
 
 
 class UnknownColumn(InputError):

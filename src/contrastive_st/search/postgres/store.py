@@ -17,19 +17,7 @@ from psycopg import Cursor, sql
 from contrastive_st.errors import choice
 from contrastive_st.search.bm25 import Postings, best, shares
 from contrastive_st.search.filters import Filter, Filterable, as_filter
-from contrastive_st.search.index import (
-    FUSED,
-    Asked,
-    Batch,
-    Hit,
-    Id,
-    Ids,
-    VectorIndex,
-    Vectors,
-    all_known,
-    check_model,
-    fuse,
-)
+from contrastive_st.search.index import Asked, Batch, Hit, Id, Ids, VectorIndex, Vectors, all_known, check_model, fuse
 from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE, query_keys
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
@@ -257,7 +245,7 @@ class VectorStore(StoreWrites, VectorIndex):
             filter, k, ef = asked.filter, asked.k, max(asked.ef_search or EF_SEARCH, asked.k)
             graph, ef = now._plan(connection, filter, asked.exact, ef)
             if asked.text is not None:
-                return [now._hybrid(connection, asked.queries[0], asked.text, k, filter, graph, ef)]
+                return [now._hybrid(connection, asked, asked.text, graph, ef)]
             found = (now._near_rows(connection, query, k, filter, graph, ef) for query in asked.queries)
             return [[Hit.of(*row) for row in rows] for rows in found]
 
@@ -309,6 +297,12 @@ class VectorStore(StoreWrites, VectorIndex):
         rows = self._rows(f"SELECT count(*) FROM {{texts}} AS t {condition}", {"filter": as_jsonpath(chosen)})
         return int(rows[0][0])
 
+    def matching(self, filter: Filterable = None) -> list[int]:
+        """The ids of the documents that meet a filter, sorted."""
+        chosen = as_filter(filter).of_types(self.types())
+        statement = f"SELECT id FROM {{texts}} AS t WHERE {subject_of(chosen)} @@ %(filter)s::jsonpath ORDER BY id"
+        return [id for (id,) in self._rows(statement, {"filter": as_jsonpath(chosen)})]
+
     def values(self, column: str, most: int = 20) -> list[object]:
         """At most so many of the different values of a column; see `VectorIndex.values`."""
         statement = (
@@ -358,10 +352,8 @@ class VectorStore(StoreWrites, VectorIndex):
         total = connection.value(size, (self.tables.texts.as_string(connection),))
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
-    def _hybrid(
-        self, connection: StoreConnection, query: Vectors, text: str, k: int, filter: Filter, graph: str, ef: int
-    ) -> list[Hit]:
-        many = max(k, FUSED)
+    def _hybrid(self, connection: StoreConnection, asked: Asked, text: str, graph: str, ef: int) -> list[Hit]:
+        query, filter, many = asked.queries[0], asked.filter, asked.candidates
         ef = max(ef, many)
         self._use_graph(connection, many, filter, graph, ef)
         # In a pipeline, `execute` does not wait: the server searches by vectors while this process ranks by words.
@@ -380,9 +372,9 @@ class VectorStore(StoreWrites, VectorIndex):
         ids, values = np.array(list(cosines), np.int64), np.array(list(cosines.values()))
         ids, values = ids[~np.isnan(values)], values[~np.isnan(values)]
         scores, (places, known) = np.zeros(len(ids)), view.places(ids)
-        first = np.isin(ids, [*(id for id, _ in near[:FUSED]), *view.ids[numbers[:FUSED]]])
         scores[known] = shares(postings, view.norms, view.total, places)
-        order = ids[fuse(ids, values, scores, view.length, first)[:k]].tolist()
+        halves = [id for id, _ in near], view.ids[numbers]
+        order = ids[fuse(ids, values, scores, view.length, halves)[: asked.k]].tolist()
         statement = self.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
         texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
         return [Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]

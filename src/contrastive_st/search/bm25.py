@@ -19,6 +19,8 @@ K1, B = 1.2, 0.75  # as in Lucene
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Postings = tuple[NDArray[np.uint32], NDArray[np.uint8]]  # numbers of documents in order; how often each has the lexeme
+#: Keys, how many documents have each, their numbers, and how often they have it
+Page = tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint8]]
 _PAGE, _BLOCK = 4_000, 1 << 21  # bytes of a page; postings that are moved at a time
 _FEW = 8  # documents are looked up in a list that is so many times as long, instead of adding it up
 
@@ -112,21 +114,28 @@ class Segment:
 
     def postings(self, keys: Iterable[int]) -> Iterator[Postings]:
         """The postings of those of the lexemes that a document has."""
-        ends = np.cumsum(self.counts, dtype=np.int64)
-        for key in keys:
-            place = int(np.searchsorted(self.keys, key))
-            if place < len(self.keys) and self.keys[place] == key:
-                rows = slice(int(ends[place] - self.counts[place]), int(ends[place]))
-                yield self.documents[rows], self.times[rows]
+        page = self.keys, self.counts, self.documents, self.times
+        return filter(None, (found_on(page, key) for key in keys))
 
 
-def read_page(page: bytes) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint8]]:
+def read_page(page: bytes) -> Page:
     """Keys, counts, documents and times of a page (`Segment.pages`)."""
     size = int.from_bytes(page[:4], "little")
     keys = np.frombuffer(page, "<i8", size, 4)
     counts = np.frombuffer(page, "<u4", size, 4 + 8 * size)
     total, start = (len(page) - 4 - 12 * size) // 5, 4 + 12 * size
     return keys, counts, np.frombuffer(page, "<u4", total, start), np.frombuffer(page, "u1", total, start + 4 * total)
+
+
+def found_on(page: Page, key: int) -> Postings | None:
+    """The postings of a lexeme on a page; None if it is not there."""
+    keys, counts, documents, times = page
+    place = int(np.searchsorted(keys, key))
+    if place == len(keys) or keys[place] != key:
+        return None
+    start = int(counts[:place].sum(dtype=np.int64))
+    rows = slice(start, start + int(counts[place]))
+    return documents[rows], times[rows]
 
 
 def norms_of(lengths: NDArray[np.uint32], average: float) -> NDArray[np.float32]:

@@ -374,6 +374,31 @@ def by_file(corpus: Corpus) -> Corpus:
     return replace(result, files=replace(result.files, hashed=True))
 
 
+def with_ids(
+    corpus: Corpus, first: Document | None, id_column: str | None, columns: Sequence[str], into: str
+) -> Corpus:
+    """The corpus split as by `cut`, with ids of a column if it has one, or else of its files, if it is a folder.
+
+    Args:
+        corpus: as `open_corpus` gives it.
+        first: its first document.
+        id_column: the column that is asked for; by default that named `id`, "" for ids of rows or paths.
+        columns: of the texts.
+        into: what becomes a document.
+
+    Returns:
+        The corpus; without ids, its documents are numbered by their rows.
+    """
+    folder = bool(corpus.files.digests)
+    of_rows = not corpus.mixed and (into in (WHOLE, FILES) or not folder)  # parts have a file there
+    by_name = id_column is None and of_rows and "id" not in columns
+    column = id_column or ("id" if by_name and first is not None and first.ids else "")
+    if by_name and not column:
+        corpus = without_ids(corpus)
+    corpus = cut(identified(corpus, column) if column else corpus, into)
+    return by_file(corpus) if (column or folder) and not corpus.own_ids else corpus
+
+
 def _as(
     corpus: Corpus, read: Read, how: Sequence[str], again: Callable[[Corpus], Corpus], own_ids: bool = False
 ) -> Corpus:

@@ -108,8 +108,7 @@ def semantic_search(
         [[{'corpus_id': 1, 'score': 0.6}]]
     """
     queries, corpus = _embeddings(query_embeddings, "query_embeddings"), _embeddings(corpus_embeddings)
-    chunks = query_chunk_size, corpus_chunk_size
-    result = _nearest(queries, corpus, top_k, score_function, chunks)
+    result = _nearest(queries, corpus, top_k, score_function, (query_chunk_size, corpus_chunk_size))
     return [
         [{"corpus_id": i, "score": score} for i, score in zip(*block, strict=True)]
         for scores, numbers in result

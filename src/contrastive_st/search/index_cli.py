@@ -173,14 +173,7 @@ class Index(CollectionCommand):
 
     def _corpus(self) -> Corpus:
         from contrastive_st.search.column_types import parse_types
-        from contrastive_st.search.documents import (
-            by_file,
-            cut,
-            identified,
-            installed_docs_corpus,
-            open_corpus,
-            without_ids,
-        )
+        from contrastive_st.search.documents import cut, installed_docs_corpus, open_corpus, with_ids
         from contrastive_st.search.opening import default_store
         from contrastive_st.search.report import Report
 
@@ -195,14 +188,7 @@ class Index(CollectionCommand):
         corpus = read(self.query, where=str(self.store or default_store())) if self.query else read(self.corpus)
         # a missing column is an error before a model is loaded and the corpus is registered
         first = next(corpus.read(Report(self.strict)), None)
-        folder = bool(corpus.files.digests)
-        of_rows = not corpus.mixed and (self.split_into in ("whole", "files") or not folder)  # parts have a file there
-        by_name = self.id_column is None and of_rows and "id" not in (self.columns or ())
-        column = self.id_column or ("id" if by_name and first is not None and first.ids else "")
-        if by_name and not column:
-            corpus = without_ids(corpus)
-        corpus = cut(identified(corpus, column) if column else corpus, self.split_into)
-        return by_file(corpus) if (column or folder) and not corpus.own_ids else corpus
+        return with_ids(corpus, first, self.id_column, self.columns or (), self.split_into)
 
     @cached_property
     def _encoder(self) -> SentenceEncoder:

@@ -57,12 +57,10 @@ def tokens_of(text: str) -> list[str]:
 def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
-    if not unicodedata.is_normalized("NFKC", text):
-        text = unicodedata.normalize("NFKC", text)
+    text = unicodedata.normalize("NFKC", text)
     if _OTHER.search(text):
         text = text.translate(_SAME)
-    text = text.casefold()
-    return text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+    return unicodedata.normalize("NFKC", text.casefold())
 
 
 def lexemes_of(text: str, language: str = "simple", *, query: bool = False) -> list[str]:

@@ -107,8 +107,7 @@ def find_duplicates(
                 links.add(first[rows][equal], rows[equal], cosines[equal])
                 alone[rows[equal]] = False
         kept = np.flatnonzero(alone)
-        some = len(kept) < len(ids)
-        compared, bounds = (_Rows(vectors, kept), _Rows(heads, kept)) if some else (vectors, heads)
+        compared, bounds = _Rows(vectors, kept), _Rows(heads, kept)
         # the cosine of a text with itself may round to less than 1
         for rows, columns, cosines in near_pairs(compared, threshold - _ROUNDING, bounds, progress):
             links.add(kept[rows], kept[columns], cosines)

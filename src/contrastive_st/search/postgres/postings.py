@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.search.bm25 import Ids, Postings, Segment, norms_of, read_page
+from contrastive_st.search.bm25 import Ids, Postings, Segment, found_on, norms_of, read_page
 from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.copying import END, SIGNATURE
 from contrastive_st.search.postgres.database import StoreConnection
@@ -187,15 +187,8 @@ def _postings(view: View, keys: Sequence[int], pages: dict[tuple[int, int], byte
         lists = []
         for one, first in zip(view.headers, view.firsts, strict=False):
             page = int(np.searchsorted(one.firsts, key, side="right")) - 1
-            if page < 0:
-                continue
-            known, counts, documents, times = decoded[one.number, page]
-            place = int(np.searchsorted(known, key))
-            if place == len(known) or known[place] != key:
-                continue
-            start = int(counts[:place].sum())
-            rows = slice(start, start + int(counts[place]))
-            lists.append((documents[rows] + np.uint32(first), times[rows]))
+            if page >= 0 and (found := found_on(decoded[one.number, page], key)):
+                lists.append((found[0] + np.uint32(first), found[1]))
         if not lists:
             continue
         documents, times = (np.concatenate(column) for column in zip(*lists, strict=True)) if lists[1:] else lists[0]

@@ -11,7 +11,7 @@ from typing import LiteralString
 from psycopg import Connection, sql
 
 from contrastive_st.search.filters import Filter
-from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
+from contrastive_st.search.postgres.names import FLOAT_BYTES
 from contrastive_st.search.postgres.predicates import subject_of
 
 SCHEMA = "contrastive_st"  # by default
@@ -194,7 +194,7 @@ def create_tables(connection: Connection, tables: Tables, dimension: int, storag
 def create_vectors(connection: Connection, tables: Tables, dimension: int, storage: str, partitions: int) -> None:
     """Make the table of the vectors of a space."""
     column = sql.SQL("embedding {}({})").format(sql.SQL(storage), dimension)
-    _create_partitioned(connection, tables, "vectors", column, partitions)
+    create_partitioned(connection, tables, "vectors", column, partitions)
     # uncompressed, because vectors compress badly and plain rows are read without detoasting
     kept = sql.SQL("PLAIN" if dimension * FLOAT_BYTES[storage] < 4000 else "EXTERNAL")
     for number in range(partitions):
@@ -208,21 +208,16 @@ def create_view(connection: Connection, name: str, tables: Tables) -> None:
     connection.execute(tables.statement(f"CREATE VIEW {{view}} AS {rows}", view=sql.Identifier(tables.schema, name)))
 
 
-def create_codes(connection: Connection, tables: Tables, dimension: int, partitions: int) -> None:
-    """Make the table of the codes."""
-    column = sql.SQL("code bit({})").format(SIGNS * dimension)
-    _create_partitioned(connection, tables, "codes", column, partitions)
-
-
 def follow(connection: Connection, table: sql.Identifier, other: sql.Identifier) -> None:
     """Let the rows of a table go when those of the other go that have their ids."""
     statement = sql.SQL("ALTER TABLE {} ADD FOREIGN KEY (id) REFERENCES {} ON DELETE CASCADE")
     connection.execute(statement.format(table, other))
 
 
-def _create_partitioned(
+def create_partitioned(
     connection: Connection, tables: Tables, what: str, column: sql.Composed, partitions: int
 ) -> None:
+    """Make the table of the vectors or of the codes of a space, with its partitions."""
     whole = "CREATE TABLE {table} (id bigint PRIMARY KEY, {column} NOT NULL) PARTITION BY HASH (id)"
     connection.execute(tables.statement(whole, table=getattr(tables, what), column=column))
     statement = sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})")

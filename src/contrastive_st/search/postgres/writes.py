@@ -29,7 +29,7 @@ from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDE
 from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.postings import add_words, fill_words, join_words, remove_words
 from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
-from contrastive_st.search.postgres.schema import create_codes, follow
+from contrastive_st.search.postgres.schema import create_partitioned, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, Row, as_id, as_ids
@@ -487,7 +487,8 @@ class StoreWrites(StoreSpaces):
         name = self.tables.codes.as_string(connection)
         if connection.value("SELECT to_regclass(%s)", (name,)) is not None:
             return
-        create_codes(connection, self.tables, self.dimension, self.partitions)
+        column = sql.SQL("code bit({})").format(SIGNS * self.dimension)
+        create_partitioned(connection, self.tables, "codes", column, self.partitions)
         statement = self.tables.statement(f"SELECT id, {self.storage}_send(embedding) FROM {{vectors}}")
         with connection.cursor("all_vectors", binary=True) as cursor:
             cursor.execute(statement)

@@ -130,7 +130,6 @@ def stopped(monkeypatch, source, output, after, **options):
         return encode(self, rows, prompt)
 
     def never(self, texts):
-        self._settle()
         raise Killed
 
     with monkeypatch.context() as patch:

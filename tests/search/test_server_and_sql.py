@@ -278,7 +278,7 @@ def _statements(tree):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("execute", "copy", "rows", "value")
+            and node.func.attr in ("execute", "copy", "rows", "value", "column")
         ):
             yield node.args[0]
 

@@ -250,8 +250,5 @@ def value_in(cell: object, kind: str | None, written: bool) -> object:
         return plain(cell)
     if is_blank(cell):
         return None
-    if kind and (kind.startswith(LIST) or kind == OBJECT):
-        return _listed(cell.strip())
-    if kind in ("number", "boolean"):
-        return _WRITTEN[kind](cell.strip())
-    return moment(cell.strip()) if kind == "date" else plain(cell)
+    name = str(kind) if kind != OBJECT and not str(kind).startswith(LIST) else "list"
+    return _WRITTEN[name](cell.strip()) if name in _WRITTEN else plain(cell)

@@ -7,7 +7,6 @@ standard library, whose parser goes on after a tag that is not closed, and Markd
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import io
 import re
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import yaml
@@ -82,7 +80,8 @@ def _page(path: Path, source: str) -> Iterator[Cells]:
     text, read_as = _decoded(_content(path, source), source)
     text, front = front_matter(text)  # of a page for Jekyll, if it is HTML
     if format_of(path) in _MARKDOWN:
-        text = _needed("markdown_it", source).MarkdownIt("commonmark").enable("table").render(text)
+        markdown_it: Any = require(f"the reader of {source}", "documents", "markdown_it")
+        text = markdown_it.MarkdownIt("commonmark").enable("table").render(text)
     page = of_html(text)
     yield {**page, **front, "text": page["text"], NOTES: read_as + front.get(NOTES, [])}
 
@@ -236,7 +235,8 @@ def _with_blanks(content: bytes, dropped: bytes, written: bytes) -> tuple[bytes,
 
 
 def _office(path: Path, source: str) -> Iterator[Cells]:
-    content, suffix, kreuzberg = _content(path, source), format_of(path), _needed("kreuzberg", source)
+    kreuzberg: Any = require(f"the reader of {source}", "documents", "kreuzberg")
+    content, suffix = _content(path, source), format_of(path)
     if _ENCRYPTED_OFFICE in content:
         raise Encrypted(f"{source} is encrypted; save it without a password")
     read_as = list[str]()
@@ -295,11 +295,6 @@ def _decoded(content: bytes, source: str) -> tuple[str, list[str]]:
     text, encoding = decode(content, source)
     plain = encoding.lower().startswith(("utf-8", "utf8", "ascii", "us-ascii"))
     return text, [] if plain else [f"not UTF-8: read as {encoding}"]
-
-
-def _needed(module: str, source: str) -> ModuleType:
-    require(f"the reader of {source}", "documents", module)
-    return importlib.import_module(module)
 
 
 _OF_TEXT = (".rst", ".org", ".tex", ".ipynb", ".fb2")

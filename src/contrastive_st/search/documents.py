@@ -27,7 +27,7 @@ from contrastive_st.search.column_types import MIXED, Column, as_recorded, as_ty
 from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import MISSING, UNREADABLE, Entry, content_digests, digest_of, files_in, files_like
 from contrastive_st.search.index import Files
-from contrastive_st.search.report import LeftOut, Report
+from contrastive_st.search.report import AS_DOCUMENT, AS_LIST, LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
 
 _LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
@@ -182,11 +182,7 @@ def open_corpus(
             note = f"split {hub_split} alone is read (--hub_split reads another: {', '.join(others)})"
             return replace(table, notes=(*table.notes, note)) if others else table
 
-        def read_saved(report: Report) -> Iterator[Document]:
-            choice.decide([_File(opened)])
-            return choice.documents([_File(opened)], report)
-
-        return Corpus(name, digest_of(parts), read_saved, types=choice.decided)
+        return Corpus(name, digest_of(parts), functools.partial(choice.documents, [_File(opened)]))
     if not named:
         commit = hub_commit(source, hub_split)
         rows = lambda: stored(source, hub_split, streaming=True, revision=commit)
@@ -453,7 +449,6 @@ class _Choice:
             for entry in entries
             if not entry.reason
         ]
-        self.decide(files)
         yield from self.documents(files, report, some)
 
     def stream(
@@ -463,8 +458,9 @@ class _Choice:
         file = _File(lambda report: Table(self.source, "row", lambda: _rows(rows()), sampled=1000))
         return Corpus(name, state, functools.partial(self.documents, [file]))
 
-    def documents(self, files: Iterable[_File], report: Report, some: bool = False) -> Iterator[Document]:
+    def documents(self, files: Sequence[_File], report: Report, some: bool = False) -> Iterator[Document]:
         """The documents of files; one of a folder that is at fault is left out from there on."""
+        self.decide(files)
         row, kept, named = 0, some, set[str]()
         report.types = {name: (kind, self.why.get(name, "")) for name, kind in self.decided.items()}
         for file in files:
@@ -622,7 +618,7 @@ class _Choice:
             first = [row.cells["text"] for row in itertools.islice(table, _FIRST)]
             one = folder and sum(not text.isspace() for text in filter(None, first)) < 2
             lines = (is_list(first) and not one) or path.stat().st_size > _LONGEST_DOCUMENT
-            report.text_files[lines] += 1
+            report.count(AS_LIST if lines else AS_DOCUMENT, source)
         if lines:
             return table
 

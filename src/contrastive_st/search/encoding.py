@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,7 +124,8 @@ def encode_file(
             "model_precision": getattr(encoder, "precision", "fp32"), "precision": precision, "piece": PIECE,
             "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
-        with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
+        growing = _Growing(output, folder, made_of, encoder.dimension, given, overwrite)
+        with growing.file:
             before, truncated, unknown, prompt = growing.rows, 0, 0, encoder.prompt_text()
             with tqdm(
                 total=corpus.rows, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode"
@@ -163,8 +163,6 @@ def _part_folder(output: Path) -> Iterator[Path]:
 class _Growing:
     """Vectors in `OUTPUT.part`: the first bytes of a `.npy` file, and the number of rows that are committed.
 
-    A thread writes each block while the next one is encoded.
-
     Args:
         output: the final file.
         folder: `OUTPUT.part`.
@@ -196,20 +194,21 @@ class _Growing:
             self.file.write(_header(self.kind, (0, self.width)))
             self.file.truncate(self._size())
             self.file.seek(0, os.SEEK_END)
-        self._disk = ThreadPoolExecutor(1)
-        self._writing: Future[None] | None = None
 
     def add(self, vectors: NDArray[np.float32]) -> None:
         """Commit the next piece."""
         if self.precision == "int8" and self.ranges is None:
             self.ranges = quantization_ranges(vectors)
-        stored = quantize(vectors, self.precision, self.ranges)
-        self._settle()
-        self._writing = self._disk.submit(self._commit, np.ascontiguousarray(stored))
+        stored = np.ascontiguousarray(quantize(vectors, self.precision, self.ranges))
+        with write_errors(self.output):
+            self.file.write(stored.data)
+            self._to_disk()
+        self.rows += len(stored)
+        ranges = None if self.ranges is None else self.ranges.tolist()
+        write_json(self.folder / _STATE, {"made_of": self.made_of, "rows": self.rows, "ranges": ranges}, indent=None)
 
     def finish(self, texts: Texts) -> None:
         """Move the output to its final name; a parquet file also gets the texts."""
-        self._settle()
         if self.ranges is not None and self.precision == "int8":
             with atomic_write(self.ranges_file, overwrite=True) as path:
                 np.save(path, self.ranges)
@@ -242,11 +241,6 @@ class _Growing:
             os.replace(whole, self.output)
         (self.folder / _STATE).unlink()
 
-    def close(self) -> None:
-        """Wait until the last block is written."""
-        self._disk.shutdown()
-        self.file.close()
-
     # ------------------------------------------------------------------ inside
 
     def _begun(self) -> bool:
@@ -270,18 +264,6 @@ class _Growing:
     def _size(self, rows: int | None = None) -> int:
         rows = self.rows if rows is None else rows
         return _HEADER + rows * self.width * int(self.kind.itemsize)
-
-    def _settle(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
-
-    def _commit(self, stored: NDArray[np.generic]) -> None:
-        with write_errors(self.output):
-            self.file.write(stored.data)
-            self._to_disk()
-        self.rows += len(stored)
-        ranges = None if self.ranges is None else self.ranges.tolist()
-        write_json(self.folder / _STATE, {"made_of": self.made_of, "rows": self.rows, "ranges": ranges}, indent=None)
 
     def _to_disk(self) -> None:
         self.file.flush()

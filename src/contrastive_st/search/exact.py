@@ -107,9 +107,9 @@ class Codes:
     def __getitem__(self, rows: Rows) -> Vectors:
         int8 = self.precision == "int8"
         codes = self.stored[rows] if int8 else np.ascontiguousarray(self.stored[:, rows].T).view(np.uint8)
-        if self.rotation is not None:
-            return unit_vectors(dequantize(codes, "ubinary", self.rotation.shape[1]) @ self.rotation.T, np.float32)
-        return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
+        width = self.shape[1] if self.rotation is None else self.rotation.shape[1]
+        vectors = dequantize(codes, self.precision, width, self.ranges)
+        return unit_vectors(vectors if self.rotation is None else vectors @ self.rotation.T, np.float32)
 
     def scores(self, queries: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Scores of each row for each query, `[Q, n]`; only their order has a meaning.
@@ -279,9 +279,6 @@ class ExactIndex(VectorIndex):
             if len(result) >= most:
                 break
         return list(result.values())[:most]
-
-    def close(self) -> None:
-        """Do nothing; this index holds no resources."""
 
     # ------------------------------------------------------------------ inside
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -165,16 +166,15 @@ class Condition:
         if self.operator not in RANGES:
             meets = (None in self.values and not values) or any(_key(value) in self.wanted for value in values)
             return meets if self.operator == "=" else bool(values) and not meets
-        compare, number, date = RANGES[self.operator], self.number, self.date
-        for value in values:
-            if isinstance(value, str):
-                if date and re.fullmatch(DATE, value) and compare(value.replace(" ", "T"), date):
-                    return True
-            elif number is None or isinstance(value, bool) or not isinstance(value, (int, float)):
-                continue
-            elif compare(_exact(value), number):
-                return True
-        return False
+        return any(map(self._reaches, values))
+
+    def _reaches(self, value: object) -> bool:
+        """Whether a value is in the range."""
+        compare = RANGES[self.operator]
+        if isinstance(value, str):
+            return bool(self.date and re.fullmatch(DATE, value) and compare(value.replace(" ", "T"), self.date))
+        held = _as_number(value)
+        return held is not None and self.number is not None and compare(held, self.number)
 
     def __str__(self) -> str:
         column = _written(self.column, _COLUMN_ENDS) or '""'
@@ -374,23 +374,22 @@ def values_of(metadata: Mapping[str, object], column: str) -> list[object]:
 
 
 def _scalar(column: str, given: object) -> Scalar:
-    try:
+    if given is None:
+        return None
+    value: object = None
+    with suppress(InputError):
         value = plain(given)
-    except InputError:
-        value = []
-    if not isinstance(value, (str, int, float)) and given is not None:
+    if not isinstance(value, (str, int, float)):
         raise InputError(f"filter on {column!r}: {given!r} is not text, a finite number, a date, true, false or null")
     if isinstance(given, datetime):
         return str(given.isoformat())  # midnight is a moment here, not a whole day
-    if not isinstance(value, (str, int, float)):
-        return None
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 
 
-def _as_number(value: Scalar) -> Decimal | None:
+def _as_number(value: object) -> Decimal | None:
     if isinstance(value, str):
         return Decimal(value.strip()) if re.fullmatch(NUMBER, value) else None
-    return None if value is None or isinstance(value, bool) else _exact(value)
+    return _exact(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 #: What a value of a filter is in a column of each type

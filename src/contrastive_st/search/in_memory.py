@@ -7,7 +7,6 @@ full text, use an index (`open_index`).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.options import Count, checked
 from contrastive_st.prefetch import on_threads
-from contrastive_st.search.values import as_list
+from contrastive_st.search.values import as_list, digests
 from contrastive_st.vectors import Best, check_finite, top_k_in_chunks, unit_vectors
 
 ROWS = 512  # rows and columns of a block of scores: 512 x 8192 float32 are 16 MiB
@@ -255,8 +254,8 @@ def community_detection(
         return []
     vectors = unit_vectors(_embeddings(embeddings))
     # the distinct ones, in the order of their first occurrence, and the number of each row among them
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in vectors]
-    _, first, number = np.unique(np.frombuffer(b"".join(digests), np.int64), return_index=True, return_inverse=True)
+    keys = digests(row.tobytes() for row in vectors)
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     vectors, number = vectors if len(first) == len(vectors) else vectors[first[order]], np.argsort(order)[number]
     counts = np.bincount(number)

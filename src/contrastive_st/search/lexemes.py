@@ -8,11 +8,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
+
+from contrastive_st.search.values import digests
 
 # Vowel signs and accents, which Python's \w leaves out
 _MARKS = (
@@ -115,8 +116,7 @@ def document_keys(
 
 
 def _hashes(lexemes: list[str]) -> NDArray[np.int64]:
-    digests = b"".join([blake2b(lexeme.encode(), digest_size=8).digest() for lexeme in lexemes])
-    return (np.frombuffer(digests, ">u8") >> 1).astype(np.int64)
+    return (digests(lexeme.encode() for lexeme in lexemes).view(">u8") >> 1).astype(np.int64)
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

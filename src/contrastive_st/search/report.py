@@ -9,6 +9,9 @@ from contrastive_st.errors import InputError
 
 UNKNOWN = "without a token that the model knows"
 TOO_LONG = "longer than the model reads, so only their beginnings are searched (--split_into passages splits them)"
+AS_DOCUMENT = "text files are one document each (--split_into lines: each line is one)"
+AS_LIST = "text files are lists, with a document on each line (--split_into files keeps them whole)"
+BY_LOOKS = (AS_DOCUMENT, AS_LIST)
 _NAMES = 10  # names of each reason that are shown
 
 
@@ -22,12 +25,10 @@ class Report:
 
     Args:
         strict: raise `LeftOut` at the first of them.
-        counts: how many, by the reason.
-        names: the first of them, by the reason.
+        counts: how many, by the reason; and how many text files are lists or documents by their looks.
+        names: the first of them, by the reason; and by what was detected of files (encoding, delimiter), which.
         long: columns with cells that are too long to be kept as metadata, and in how many rows.
         foreign: columns with cells of types that metadata cannot have.
-        notes: what was detected of files (encoding, delimiter), with the names of these.
-        text_files: how many text files are lists (True) or documents (False) by their looks.
         unread: files of a folder that could not be read to their end.
         types: of the columns of metadata, with the cell for which a column of numbers is text.
 
@@ -45,8 +46,6 @@ class Report:
     names: dict[str, list[str]] = field(default_factory=dict)
     long: Counter[str] = field(default_factory=Counter)
     foreign: Counter[str] = field(default_factory=Counter)
-    notes: dict[str, dict[str, None]] = field(default_factory=dict)
-    text_files: Counter[bool] = field(default_factory=Counter)
     unread: set[str] = field(default_factory=set)
     types: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -54,24 +53,27 @@ class Report:
         """Count a row or a file that is left out; `name` is where it is."""
         if self.strict:
             raise LeftOut(f"{name} is {reason}; leave it out of the corpus, or leave out --strict")
-        self.counts[reason] += 1
-        first = self.names.setdefault(reason, [])
-        if len(first) < _NAMES:
-            first.append(name)
+        self.count(reason, name)
+
+    def count(self, what: str, name: str) -> None:
+        """Count a row or a file that is left out, or one of `BY_LOOKS`."""
+        self.counts[what] += 1
+        self.say(what, name)
 
     def say(self, note: str, name: str) -> None:
-        """Keep what was detected of a file."""
-        self.notes.setdefault(note, {})[name] = None
+        """Keep what was detected of a file, with the first of the names of such files."""
+        names = self.names.setdefault(note, [])
+        if name not in names and len(names) <= _NAMES:
+            names.append(name)
 
     def lines(self) -> list[str]:
         """A line for each reason, and for each choice that was made."""
-        lines = [
-            f"{'' if reason == TOO_LONG else 'left out: '}{count:,} {reason}: {'; '.join(self.names[reason])}"
-            + "; ..." * (count > len(self.names[reason]))
-            for reason, count in self.counts.items()
-        ]
-        for note, names in self.notes.items():
-            lines.append(f"{note}: {'; '.join(list(names)[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
+        lines = []
+        for reason in sorted(self.names, key=lambda one: (one in BY_LOOKS, not self.counts[one])):
+            names = self.names[reason]
+            counted = f"{self.counts[reason]:,} " if self.counts[reason] else ""
+            what = f"left out: {counted}" if counted and reason not in (TOO_LONG, *BY_LOOKS) else counted
+            lines.append(f"{what}{reason}: {'; '.join(names[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
         if self.types:
             because = {name: f" (because of {why})" * bool(why) for name, (_, why) in self.types.items()}
             each = [f"{name or repr(name)} {kind}{because[name]}" for name, (kind, _) in self.types.items()]
@@ -81,10 +83,4 @@ class Report:
                 counted = ", ".join(f"{name} of {rows:,} row{'s' * (rows > 1)}" for name, rows in columns.items())
                 keep = " (--metadata COLUMN keeps a column)" * (columns is self.long)
                 lines.append(f"not kept as metadata, {what}: {counted}{keep}")
-        for lists, what in (
-            (False, "one document each (--split_into lines: each line is one)"),
-            (True, "lists, with a document on each line (--split_into files keeps them whole)"),
-        ):
-            if count := self.text_files[lists]:
-                lines.append(f"{count:,} text files are {what}")
         return lines

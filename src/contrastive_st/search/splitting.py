@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from contrastive_st.errors import choice
 
-WHOLE, FILES, LINES, SENTENCES, PASSAGES = "whole", "files", "lines", "sentences", "passages"
-PARTS = (WHOLE, FILES, LINES, SENTENCES, PASSAGES)
+WHOLE, FILES, LINES, SENTENCES, PASSAGES = PARTS = ("whole", "files", "lines", "sentences", "passages")
 #: About 130 tokens: the usual length in the training of sentence encoders, and well below their limit
 PASSAGE_WORDS = 100
 _END = re.compile(

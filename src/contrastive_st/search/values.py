@@ -61,6 +61,14 @@ def hashed(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
 
 
+def digests(items: Iterable[bytes]) -> NDArray[np.int64]:
+    """A number of 64 bits for each item, `[n]`, equal for equal items."""
+    result = bytearray()
+    for item in items:
+        result += hashlib.blake2b(item, digest_size=8).digest()
+    return np.frombuffer(result, np.int64)
+
+
 def nfc(text: str) -> str:
     """The normal form in which texts are compared: composed letters, of which file names of macOS have none.
 

@@ -60,7 +60,7 @@ def build_page(session: SearchSession) -> Any:
                 with gr.Row():
                     panes = [gr.HTML(visible=i == 0, min_width=320, elem_classes="pane") for i in range(len(names))]
                 panes[0].value = render("examples", session.examples(names[0]))
-                key = gr.HTML(legend(), visible=False)
+                key = gr.HTML(render("legend"), visible=False)
             with gr.Tab("Map") as tab:
                 picture = gr.HTML(notice("The map is made when it is first looked at."), elem_id="map")
         last = gr.State([])
@@ -205,10 +205,7 @@ def import_gradio() -> ModuleType:
         InputError: it is not installed.
     """
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when it is imported, and when a page is made
-    require("the page", "app", "gradio")
-    import gradio
-
-    return gradio
+    return require("the page", "app", "gradio")
 
 
 # --- What they show: the macros of `templates/page.html.jinja`, with all they are given escaped.
@@ -255,11 +252,6 @@ def answer_html(answer: Answer) -> str:
     similar = one_line(answer.query, 60) if answer.similar else ""
     said = [(what, _time(seconds)) for what, seconds in answer.seconds.items()]
     return render("answer", answer.source, said, answer.notes, hits, similar)
-
-
-def legend() -> str:
-    """What the marks in the hits mean."""
-    return render("legend")
 
 
 def notice(text: str, bad: bool = False) -> str:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.files.writing import check_target, write_json
 from contrastive_st.search.in_memory import near_pairs
 from contrastive_st.search.index import VectorIndex, sample
-from contrastive_st.search.values import Row, json_id
+from contrastive_st.search.values import Row, digests, json_id
 from contrastive_st.vectors import unit_vectors
 
 HEAD = 64  # dimensions that are enough to exclude most pairs
 _ROUNDING = 1e-6  # of the cosine of a text with itself
+_PAIRS = 1 << 20  # near pairs that are kept, until their groups are joined
 _ROWS = 8192  # vectors that are compared with their equals at a time
 
 
@@ -92,7 +94,8 @@ def find_duplicates(
                 turned.tofile(file)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(file_of_heads)
                 numbers.append(block)
-                hashes.append(_hashes(texts, units))
+                of_texts = digests(text.encode("utf-8", "surrogatepass") for text in texts)
+                hashes.append(np.stack([of_texts, digests(unit.tobytes() for unit in units)], axis=1))
                 sizes += map(len, texts)
         ids, lengths = np.concatenate(numbers), np.array(sizes, np.int64)
         vectors = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
@@ -139,10 +142,10 @@ class _Rows:
 
 
 class _Links:
-    """Union-find over the numbers 0 to n-1, with the nearest neighbour of each; takes whole arrays of pairs."""
+    """Groups of the numbers 0 to n-1, with the nearest neighbour of each; takes whole arrays of pairs."""
 
     def __init__(self, n: int) -> None:
-        self.parent = np.arange(n)
+        self.group, self.waiting = np.arange(n), list[NDArray[np.int64]]()
         self.best, self.nearest = np.full(n, -2, dtype=np.float32), np.full(n, -1)
 
     def add(self, a: NDArray[np.int64], b: NDArray[np.int64], cosines: NDArray[np.float32]) -> None:
@@ -153,38 +156,21 @@ class _Links:
             one, other, values = one[order], other[order], cosines[order]
             better = values > self.best[one]
             self.best[one[better]], self.nearest[one[better]] = values[better], other[better]
-        a, b = self._find(a), self._find(b)
-        while len(a):  # the lowest of the roots becomes that of both groups
-            nodes, lower = np.maximum(a, b), np.minimum(a, b)
-            np.minimum.at(self.parent, nodes, lower)
-            while (up := self.parent[self.parent[nodes]]).tobytes() != self.parent[nodes].tobytes():
-                self.parent[nodes] = up  # each step halves the way of all of them
-            a, b = self.parent[a], self.parent[b]
-            a, b = a[a != b], b[a != b]
+        self.waiting.append(np.stack([a, b]))
+        if sum(pairs.shape[1] for pairs in self.waiting) > max(len(self.group), _PAIRS):
+            self._join()
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers that have a link, in the order of their roots, and these roots."""
+        """The numbers that have a link, group by group, and the group of each."""
+        self._join()
         members = np.flatnonzero(self.nearest >= 0)
-        roots = self._find(members)
-        order = np.argsort(roots, kind="stable")
-        return members[order], roots[order]
+        order = np.argsort(self.group[members], kind="stable")
+        return members[order], self.group[members[order]]
 
-    def _find(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        roots = self.parent[places]
-        while (up := self.parent[roots]).tobytes() != roots.tobytes():
-            roots = up
-        self.parent[places] = roots
-        return roots
-
-
-def _hashes(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Hashes `[n, 2]`: of each text, and of its vector."""
-    digests = [
-        hashlib.blake2b(item, digest_size=8).digest()
-        for text, vector in zip(texts, vectors, strict=True)
-        for item in (text.encode("utf-8", "surrogatepass"), vector.tobytes())
-    ]
-    return np.frombuffer(b"".join(digests), dtype=np.int64).reshape(-1, 2)
+    def _join(self) -> None:
+        n, pairs = len(self.group), self.group[np.concatenate([np.empty((2, 0), np.int64), *self.waiting], axis=1)]
+        graph = coo_matrix((np.ones(pairs.shape[1], np.bool_), tuple(pairs)), shape=(n, n))
+        self.group, self.waiting = connected_components(graph, directed=False)[1][self.group], []
 
 
 FORMATS = (".csv", ".json")

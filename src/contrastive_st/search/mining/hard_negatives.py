@@ -294,11 +294,8 @@ class HardNegatives:
         positive = np.full(len(numbers), np.inf, dtype=np.float32)
         np.minimum.at(positive, block.rows, scored[there.sum() :])
         places = self.rules.choose(scores, positive, random)
-        # index -1 is the last
-        padded = np.pad(numbers, ((0, 0), (0, 1)), constant_values=-1)
-        padded_scores = np.pad(scores, ((0, 0), (0, 1)))
-        chosen, result = np.take_along_axis(padded, places, axis=1), np.take_along_axis(padded_scores, places, axis=1)
-        return chosen, result, scored[there.sum() :]
+        chosen, result = (np.take_along_axis(column, places, axis=1) for column in (numbers, scores))
+        return np.where(places < 0, -1, chosen), np.where(places < 0, 0, result), scored[there.sum() :]
 
     def _rows(self, block: Block, negatives: Numbers, scores: Vectors, positive: Vectors) -> Iterator[Columns]:
         """The rows of a block of anchors, if there are any; arguments as `_negatives` returns them."""

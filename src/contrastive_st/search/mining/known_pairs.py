@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from contrastive_st.data.reading import in_memory, texts as reading
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.errors import InputError
+from contrastive_st.search.values import digests
 
 logger = logging.getLogger(__name__)
 _READ = 16_384  # texts that are read at a time
@@ -75,14 +75,10 @@ class Column:
         texts: list[str] = self.rows[rows.tolist()][self.name].to_pylist()
         return texts
 
-    def keys(self) -> NDArray[np.uint64]:
+    def keys(self) -> NDArray[np.int64]:
         """`[N]`, equal for texts that are the same apart from case and white space."""
-        digests = bytearray()
-        for table in self.rows.iter(_READ):
-            for text in table[self.name].to_pylist():
-                plain = " ".join(text.casefold().split()).encode("utf-8", "surrogatepass")
-                digests += hashlib.blake2b(plain, digest_size=8).digest()
-        return np.frombuffer(digests, "<u8")
+        texts = (text for table in self.rows.iter(_READ) for text in table[self.name].to_pylist())
+        return digests(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass") for text in texts)
 
 
 class Distinct:

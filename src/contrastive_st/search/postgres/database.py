@@ -280,12 +280,9 @@ class Database:
             if not self.server:
                 info = connection.info
                 self.shown = f"host={info.host} port={info.port} dbname={info.dbname} user={info.user}"
-            self.facts = Facts(*connection.execute(_FACTS).fetchone())  # type: ignore[misc]
-            self.facts.check(self.shown)
+            Facts(*connection.execute(_FACTS).fetchone()).check(self.shown)  # type: ignore[misc]
             version = store_schema.version_of(connection, self.schema)
             if version == 0 and (setup or self.server):
-                if self.facts.read_only:
-                    raise Refused(f"{self.shown} is read-only, as a standby is; write to its primary server", 409)
                 store_schema.create_store(connection, self.schema)
             elif version == 0:
                 raise InputError(f"{self.shown} has no store in schema {self.schema}; contrastive-st index creates one")

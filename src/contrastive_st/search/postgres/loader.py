@@ -90,8 +90,7 @@ class StoreLoader:
         with self._mutex:
             try:
                 return self._lock(shard)
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                self._locks = None
+            except (psycopg.OperationalError, psycopg.InterfaceError):  # the connection is closed, and its locks ended
                 self.store.database.rows("SELECT 1")  # an embedded server is started again
                 return self._lock(shard)
 
@@ -187,12 +186,9 @@ class StoreLoader:
 
         self.store.database.transact(work)
         self._done.add(shard)
-        with self._mutex:
-            try:
-                if self._locks is not None and self._locks.is_usable:
-                    self._locks.execute(_UNLOCK, self._lock_key(shard))
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                self._locks = None  # the locks ended with the connection
+        with self._mutex, contextlib.suppress(psycopg.OperationalError, psycopg.InterfaceError):
+            if self._locks is not None and self._locks.is_usable:  # else the locks ended with the connection
+                self._locks.execute(_UNLOCK, self._lock_key(shard))
         self.store.join_words()
 
     def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:

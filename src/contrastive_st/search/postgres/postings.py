@@ -205,8 +205,8 @@ _SEGMENTS = "SELECT tableoid::bigint, segment FROM {words} WHERE page = -1 ORDER
 _HEADERS = "SELECT segment, data FROM {words} WHERE page = -1 AND segment = ANY(%s)"
 _PAGES = """SELECT w.segment, w.page, w.data FROM unnest(%s::bigint[], %s::int[]) AS n (segment, page)
     JOIN {words} AS w ON w.page = n.page AND w.segment = n.segment"""
-_COLUMNS = {"keys": np.int64, "counts": np.uint32, "documents": np.uint32, "times": np.uint8}
-_NOTHING = Segment(_NONE, np.empty(0, np.uint32), **{name: np.empty(0, kind) for name, kind in _COLUMNS.items()})
+_EMPTY = bytes(4)  # a page without lexemes
+_NOTHING = Segment(_NONE, np.empty(0, np.uint32), *read_page(_EMPTY))
 _SIZES = "SELECT segment, octet_length(data) FROM {words} WHERE page = -1 ORDER BY segment DESC"
 _ADD = "INSERT INTO {words} (page, data) VALUES (-1, %s) RETURNING segment"
 _LANGUAGE = "SELECT language FROM collections WHERE tables = %s"
@@ -278,9 +278,8 @@ def join_words(connection: StoreConnection, tables: Tables, *, all_of_them: bool
         if all_of_them and len(mask) >= _SMALL and mask.all():
             continue
         pages = connection.execute(tables.statement(_SEGMENT), (header.number,), binary=True).fetchall()
-        columns = zip(*(read_page(page) for (page,) in pages), strict=True)
-        empty = [getattr(_NOTHING, name) for name in _COLUMNS]
-        parts.append(Segment(header.ids, header.lengths, *(map(np.concatenate, columns) if pages else empty)))
+        columns = zip(*(read_page(page) for (page,) in pages or [(_EMPTY,)]), strict=True)
+        parts.append(Segment(header.ids, header.lengths, *map(np.concatenate, columns)))
         masks.append(mask)
         connection.execute(tables.statement("DELETE FROM {words} WHERE segment = %s"), (header.number,))
         if all_of_them and sum(map(np.count_nonzero, masks)) >= _MOST - _BATCH:

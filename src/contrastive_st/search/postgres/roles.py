@@ -6,8 +6,6 @@ from textwrap import dedent
 
 from contrastive_st.search.postgres.schema import TABLES, VERSION
 
-ROLES = ("owner", "writer", "reader")
-
 _HEAD = """\
 -- {what}
 -- Run by a superuser:  contrastive-st database --sql {role} | psql --set ON_ERROR_STOP=1 --single-transaction DSN
@@ -53,7 +51,7 @@ def script(role: str, schema: str) -> str:
     """The SQL that makes a role, and for the owner the store.
 
     Args:
-        role: one of `ROLES`.
+        role: `owner`, `writer` or `reader`.
         schema: the schema of the store, which is the beginning of the names of the roles.
 
     Returns:

@@ -83,8 +83,7 @@ class StoreSpaces(Named):
             follow(connection, now.tables.vectors, now.tables.texts)
             return Space(number, space.model, space.fingerprint, space.dimension)
 
-        made: Space = self.database.transact(work)
-        return made
+        return self.database.transact(work)
 
     def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
         """Documents without a vector in a space, ordered by id."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack
@@ -38,7 +37,7 @@ _MOST_EF = 1000  # pgvector's limit
 
 _DOCUMENTS = """SELECT v.id, t.text, t.metadata, {send}(v.embedding) FROM {vectors} AS v
     JOIN {texts} AS t ON t.id = v.id """
-logger = logging.getLogger(__name__)
+_COSINES = "SELECT v.id, 1 - (v.embedding <=> %(q)b) FROM {vectors} AS v WHERE v.id = ANY(%(ids)s)"
 
 
 class VectorStore(StoreWrites, VectorIndex):
@@ -279,8 +278,7 @@ class VectorStore(StoreWrites, VectorIndex):
     def draw(self, count: int, seed: int = 0) -> Batch:
         """So many documents at random, or all, ordered by id; see `VectorIndex.draw`."""
         drawn = "(SELECT id FROM {vectors} ORDER BY hashint8extended(id, %s) LIMIT %s)"
-        which = f"WHERE v.id IN {drawn} ORDER BY v.id"
-        return self.now()._batch(which, (seed, count))
+        return self.now()._batch(f"WHERE v.id IN {drawn} ORDER BY v.id", (seed, count))
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
@@ -300,8 +298,10 @@ class VectorStore(StoreWrites, VectorIndex):
     def matching(self, filter: Filterable = None) -> list[int]:
         """The ids of the documents that meet a filter, sorted."""
         chosen = as_filter(filter).of_types(self.types())
-        statement = f"SELECT id FROM {{texts}} AS t WHERE {subject_of(chosen)} @@ %(filter)s::jsonpath ORDER BY id"
-        return [id for (id,) in self._rows(statement, {"filter": as_jsonpath(chosen)})]
+        work = lambda connection, now: connection.column(
+            queries.matching(now.tables, chosen), {"filter": as_jsonpath(chosen)}
+        )
+        return sorted(self.read(work))
 
     def values(self, column: str, most: int = 20) -> list[object]:
         """At most so many of the different values of a column; see `VectorIndex.values`."""
@@ -367,8 +367,7 @@ class VectorStore(StoreWrites, VectorIndex):
         cosines: dict[int, float] = dict(near)
         if others := [id for id in view.ids[numbers].tolist() if id not in cosines]:
             parameters = {"q": self._parameter(query), "ids": others}
-            statement = queries.cosines_of(self.tables)
-            cosines |= connection.execute(statement, parameters, binary=True).fetchall()
+            cosines |= connection.execute(self.tables.statement(_COSINES), parameters, binary=True).fetchall()
         ids, values = np.array(list(cosines), np.int64), np.array(list(cosines.values()))
         ids, values = ids[~np.isnan(values)], values[~np.isnan(values)]
         scores, (places, known) = np.zeros(len(ids)), view.places(ids)

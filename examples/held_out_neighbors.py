@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from contrastive_st.evaluation.scorers.retrieval import mean_interval, ranks_of_own
+from contrastive_st.evaluation.scorers.retrieval import mean_interval
 from contrastive_st.models import SentenceEncoder
 
 #: Baselines without training, and how scikit-learn cuts a text for them
@@ -17,6 +17,19 @@ TFIDF: dict[str, dict[str, Any]] = {
     "TF-IDF of words": {"token_pattern": r"(?u)\w+"},
     "TF-IDF of characters": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }
+
+
+def reciprocal_ranks(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Of each query, with the scores of all documents, that of its own, which is in its place; NaN is worst.
+
+    Args:
+        scores: `[N, N]`.
+
+    Returns:
+        `[N]`.
+    """
+    ranks: NDArray[np.float64] = (~(scores < scores.diagonal()[:, None])).sum(1)
+    return 1 / ranks
 
 
 class HeldOutNeighbors:
@@ -38,7 +51,7 @@ class HeldOutNeighbors:
         """The metric `neighbors_mrr` of a model."""
         encoder = SentenceEncoder(model, self.tokenizer)
         first, second = (encoder.encode([pair[i] for pair in self.pairs], normalize_embeddings=True) for i in (0, 1))
-        self.found = [*self.found[:1], 1 / ranks_of_own(first, second)]
+        self.found = [*self.found[:1], reciprocal_ranks(first @ second.T)]
         return {"neighbors_mrr": float(self.found[-1].mean())}
 
     def tfidf(self, name: str) -> NDArray[np.float64]:
@@ -47,9 +60,7 @@ class HeldOutNeighbors:
         model.set_params(vocabulary=model.fit([text for pair in self.pairs for text in pair]).vocabulary_)
         model.fit(self.texts)
         first, second = (model.transform([pair[i] for pair in self.pairs]) for i in (0, 1))
-        scores = (first @ second.T).toarray()
-        ranks: NDArray[np.float64] = (scores >= scores.diagonal()[:, None]).sum(1)  # as `ranks_of_own`
-        return 1 / ranks
+        return reciprocal_ranks((first @ second.T).toarray())
 
     def report(self) -> str:
         """A table of the baselines and of the encoder before and after training, with 95% intervals; the verdict."""

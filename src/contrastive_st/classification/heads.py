@@ -78,22 +78,19 @@ def label_weights(
     from sklearn.utils.class_weight import compute_sample_weight  # here, because a saved classifier needs none of it
     from sklearn.utils.validation import check_consistent_length
 
-    columns = [y] if y.ndim == 1 else list(y.T)
     if isinstance(class_weight, dict):
-        numbered = {
-            number: class_weight[label] for number, label in enumerate(classes.tolist()) if label in class_weight
-        }
         for label in class_weight:
             choice("label of class_weight", label, classes.tolist())
-        each = [numbered] if y.ndim == 1 else [{1: numbered[k]} if k in numbered else None for k in range(len(columns))]
+        own = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
+        result = own[y] if y.ndim == 1 else np.where(y == 1, own, 1.0)
     else:
-        each = [class_weight] * len(columns)
-    result = np.stack([compute_sample_weight(own, column) for own, column in zip(each, columns, strict=True)], axis=-1)
+        columns = [compute_sample_weight(class_weight, column) for column in y.reshape(len(y), -1).T]
+        result = np.stack(columns, axis=-1).reshape(y.shape)
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(y, weights)
-        result = result * weights[:, None]
-    return result.reshape(y.shape)
+        result = (result.T * weights).T
+    return result
 
 
 def _features(x: Features) -> Features:

@@ -55,7 +55,8 @@ class Mixture(Dataset[Record]):
 
     def __init__(self, datasets: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> None:
         self.names = list(datasets)
-        self.parts = [_Forward(rows) if _is_stream(rows) else rows for rows in datasets.values()]
+        stream = lambda rows: isinstance(rows, IterableDataset) or not hasattr(rows, "__len__")
+        self.parts = [_Forward(rows) if stream(rows) else rows for rows in datasets.values()]
         streams = [name for name, part in zip(self.names, self.parts, strict=True) if isinstance(part, _Forward)]
         if streams if weights is None else set(weights) != set(self.names):
             given = (
@@ -269,10 +270,6 @@ def _all_rows(data: Any) -> Iterator[Record]:
     for batch in data.iter(batch_size=64):
         for cells in zip(*batch.values(), strict=True):
             yield dict(zip(batch, cells, strict=True))
-
-
-def _is_stream(data: object) -> bool:
-    return isinstance(data, IterableDataset) or not hasattr(data, "__len__")
 
 
 class _Forward:

@@ -64,7 +64,6 @@ def read_texts(
     """
     from contrastive_st.data.reading.columns import columns_of
 
-    columns = [columns] if isinstance(columns, (str, int)) else columns
     with reading_as(header=header, encoding=encoding, delimiter=delimiter, escapes=escapes, decimal=decimal):
         table = open_table(source, split=split, columns=columns)
         check_rows(table)

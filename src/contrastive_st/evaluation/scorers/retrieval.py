@@ -18,29 +18,6 @@ from contrastive_st.vectors import SIMILARITIES, unit_vectors
 _BLOCK = 1 << 26  # scores that are in memory at a time
 
 
-def ranks_of_own(
-    queries: NDArray[np.floating], documents: NDArray[np.floating], block: int = 1024
-) -> NDArray[np.int64]:
-    """Rank (1 is first) of document i for query i by dot product, `[N, d], [N, d] -> [N]`.
-
-    Ties count against the model, so that equal embeddings do not look like a perfect ranking. NaN ranks last.
-
-    Args:
-        queries: `[N, d]`.
-        documents: `[N, d]`; document i belongs to query i.
-        block: number of queries that are scored at a time.
-
-    Returns:
-        The ranks `[N]`, int64.
-    """
-    ranks = np.empty(len(queries), dtype=np.int64)
-    for start in range(0, len(queries), block):
-        scores = np.asarray(queries[start : start + block] @ documents.T)
-        positive = scores[np.arange(len(scores)), np.arange(start, start + len(scores))]
-        ranks[start : start + block] = (~(scores < positive[:, None])).sum(1)
-    return ranks
-
-
 def reciprocal_ranks(ranks: NDArray[np.int64], k: int = 10) -> NDArray[np.float64]:
     """1 / rank of each query's document, or 0 if it is not among the first k; their mean is `mrr@k`.
 

@@ -168,11 +168,9 @@ class Report:
         content = {"fingerprints": {}, **read_json(Path(path), dict)}  # which reports of before do not have
         with about(path):
             scores = [Score(**row) for row in content["scores" if "scores" in content else "figures"]]
-            by_task: dict[str, list[Score]] = {}
-            for score in scores:
-                by_task.setdefault(score.task, []).append(score)
+            names = dict.fromkeys(score.task for score in scores)
             chosen = [_task(one["name"], one["group"], one["main"]) for one in content.get("tasks", ())]
-            chosen = chosen or [_task_of_before(name, own) for name, own in by_task.items()]
+            chosen = chosen or [_task_of_before(name, [f for f in scores if f.task == name]) for name in names]
             others = (dict(content[name]) for name in ("failures", "seconds", "fingerprints"))
             return cls(str(content["source"]), chosen, scores, *others)
 

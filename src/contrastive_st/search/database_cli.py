@@ -52,27 +52,26 @@ class Collections(StoreCommand):
             elif self.alias:
                 naming.set_alias(database, self.alias, self.name)
                 note(f"{self.alias!r} is now an alias of collection {self.name!r}")
+            elif self.delete and database.run(
+                lambda connection: naming.forget_alias(connection, database.schema, self.name)
+            ):
+                note(f"deleted the alias {self.name!r}, but not its collection")
             elif self.delete:
-                if database.run(lambda connection: naming.forget_alias(connection, database.schema, self.name)):
-                    note(f"deleted the alias {self.name!r}, but not its collection")
-                    return
                 with store_class(self.store, self.name) as store:
                     count = len(store)
                     store.drop()
                     note(f"deleted collection {self.name!r} with {count:,} documents")
-            if self._changes:
-                return
-            if self.name:
+            elif self.name:
                 with store_class(self.store, self.name) as store:
                     say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
-                return
-            for name, collection in store_class.names(database).items():
-                if name != collection:
-                    say(f"{name:20} -> {collection}")
-                    continue
-                with store_class(self.store, name) as store:
-                    what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
-                    say(f"{name:20} {what}, model {store.model}")
+            else:
+                for name, collection in store_class.names(database).items():
+                    if name != collection:
+                        say(f"{name:20} -> {collection}")
+                        continue
+                    with store_class(self.store, name) as store:
+                        what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
+                        say(f"{name:20} {what}, model {store.model}")
 
 
 @dataclass

@@ -572,33 +572,28 @@ class _Choice:
                 report.say("values get the type of the collection (--types sets another)", f"column {name}")
             return held
 
-        kept = {}
-        for name, cell in cells.items():
-            if name in texts or name not in (self.metadata or cells):
+        kept: dict[str, object] = {}
+        for name in cells if self.metadata is None else self.metadata:
+            if name not in cells or name == NOTES or (name in texts and self.metadata is None):
                 continue
+            cell = cells[name]
             if table.delimited and cell and is_blank(cell):
                 report.say(f"{cell!r} counts as null; JSON and Parquet can hold it as text", f"column {name}")
             elif isinstance(cell, float) and math.isinf(cell):
                 report.say("an infinite number counts as null", f"column {name}")
-        if self.metadata is not None:
-            try:
-                return {name: value(name, cells[name]) for name in self.metadata if name in cells}
-            except InputError as error:
-                raise InputError(f"{table.where(number)}: {error}; or leave the column out of --metadata") from error
-        for name, cell in cells.items():
-            if name in texts or name == NOTES or cell is None:
-                continue
-            if not isinstance(cell, bytes) and len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
+            length = 0 if isinstance(cell, bytes) else len(cell if isinstance(cell, str) else str(cell))
+            if self.metadata is None and length > _LONGEST_VALUE:
                 report.long[name] += 1
                 continue
             try:
-                if (held := value(name, cell)) is not None:
-                    kept[name] = held
+                kept[name] = value(name, cell)
             except InputError as error:
-                if name in self.types:
-                    raise InputError(f"{table.where(number)}: column {name!r}: {error}") from error
-                report.foreign[name] += 1
-        return kept
+                if self.metadata is None and name not in self.types:
+                    report.foreign[name] += 1
+                    continue
+                leave = "" if self.metadata is None else "; or leave the column out of --metadata"
+                raise InputError(f"{table.where(number)}: column {name!r}: {error}{leave}") from error
+        return kept if self.metadata is not None else {name: held for name, held in kept.items() if held is not None}
 
     def _opened(self, entry: Entry, folder: bool, report: Report) -> Table:
         """The rows of a file: of a table, or of a text or document, which know the name of the file."""

@@ -99,9 +99,8 @@ class StoreWrites(StoreSpaces):
         """
         if joined_types(self.held_types, types_of(metadata), decided) == self.held_types:
             return
-        there = connection.value(
-            "SELECT types FROM collections WHERE tables = %s FOR NO KEY UPDATE", (self.tables.prefix,)
-        )
+        held = "SELECT types FROM collections WHERE tables = %s FOR NO KEY UPDATE"
+        there = connection.value(held, (self.tables.prefix,))
         self._record_types(connection, joined_types(there, types_of(metadata), decided))
 
     def decide_types(self, connection: StoreConnection, decided: Mapping[str, str]) -> None:
@@ -161,9 +160,8 @@ class StoreWrites(StoreSpaces):
         if written is None or moved is None:  # all are new
             add_words(connection, self.tables, ids, texts)
             return len(ids)
-        places = np.flatnonzero(
-            np.isin(ids, [*written, *moved])
-        )  # also of a vector alone, which `state` tells by words
+        # also those of a vector alone, which `state` tells by words
+        places = np.flatnonzero(np.isin(ids, [*written, *moved]))
         add_words(connection, self.tables, ids[places], [texts[place] for place in places.tolist()])
         return len(written)
 

@@ -77,7 +77,7 @@ class StoreLoader:
         self._mutex = threading.Lock()
         self._locks: StoreConnection | None = None
         self._known: set[str] = set()
-        self._done = self._loaded()
+        self._done = self.store.database.run(self._loaded)
 
     @property
     def _key(self) -> dict[str, object]:
@@ -353,17 +353,15 @@ class StoreLoader:
 
         return self.store.database.transact(work) if len(ids) else 0
 
-    def _loaded(self, connection: StoreConnection | None = None) -> set[int]:
+    def _loaded(self, connection: StoreConnection) -> set[int]:
         statement = "SELECT shard FROM shards WHERE collection = %s AND source = %s"
-        key = (self.store.tables.prefix, self.number)
-        rows = connection.execute(statement, key) if connection else self.store.database.rows(statement, key)
-        return {shard for (shard,) in rows}
+        return set(connection.column(statement, (self.store.tables.prefix, self.number)))
 
     def _lock(self, shard: int) -> bool:
         if self._locks is None or not self._locks.is_usable:
             self._locks = self.store.database.connect()
         free = self._locks.value("SELECT pg_try_advisory_lock(hashtext(%s), %s)", self._lock_key(shard))
-        if free and shard in self._loaded():  # committed between the first look and the lock
+        if free and shard in self.store.database.run(self._loaded):  # committed between the first look and the lock
             self._done.add(shard)
             self._locks.execute(_UNLOCK, self._lock_key(shard))
             return False

@@ -148,14 +148,7 @@ class Words:
         self, connection: StoreConnection, tables: Tables, view: View, keys: Sequence[int]
     ) -> list[Postings] | None:
         """The postings of each lexeme that a document of the view has; None if a segment was joined with others."""
-        pages = self._read(connection, tables, view, keys)
-        return None if pages is None else list(_postings(view, keys, pages))
-
-    def _read(
-        self, connection: StoreConnection, tables: Tables, view: View, keys: Sequence[int]
-    ) -> dict[tuple[int, int], bytes] | None:
-        """The pages of the lexemes, by segment and number; None if some are gone."""
-        wanted = []
+        wanted = []  # the pages of the lexemes, by segment and number
         for one in view.headers:
             if len(one.firsts):
                 places = np.searchsorted(one.firsts, keys, side="right") - 1
@@ -178,7 +171,7 @@ class Words:
                         self._size += len(page)
                 while self._size > _CACHE:
                     self._size -= len(self._pages.popitem(last=False)[1])
-        return result
+        return list(_postings(view, keys, result))
 
 
 def _postings(view: View, keys: Sequence[int], pages: dict[tuple[int, int], bytes]) -> Iterator[Postings]:

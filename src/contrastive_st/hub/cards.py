@@ -450,9 +450,7 @@ def _curve(folder: Path, log_history: Sequence[Mapping[str, object]] | None) -> 
     state = folder / "trainer_state.json"
     if log_history is None and state.is_file():
         log_history = read_json(state).get("log_history")
-    if not log_history:
-        return None
-    return training_curve_png(log_history)
+    return training_curve_png(log_history or ())
 
 
 def _sources(folder: Path) -> dict[str, bytes]:

@@ -124,7 +124,7 @@ class SoftmaxLoss(Loss):
         Raises:
             InputError: labels are missing or out of range, or the model was saved without its head.
         """
-        targets = _rows(targets, views, 2, "labels").long()
+        targets = _rows(targets, views, "labels").long()
         known = (targets >= 0) & (targets < self.num_labels)
         require(
             known.all(),
@@ -138,7 +138,7 @@ class SoftmaxLoss(Loss):
 
     def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`accuracy`, and the number of labels as `candidates`."""
-        right = self._scores(views).argmax(1) == _rows(targets, views, 2, "labels")
+        right = self._scores(views).argmax(1) == _rows(targets, views, "labels")
         return {"accuracy": right.float().mean().item(), "candidates": self.num_labels}
 
     def describe(self, anchors: int, num_views: int) -> str:
@@ -169,7 +169,7 @@ class ScoredPairsLoss(Loss, register=False):
 
     def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`correlation`: Pearson correlation of similarities and scores, in this process's part of the batch."""
-        both = torch.stack([self.similarities(views).float(), _rows(targets, views, 2, "scores").float()])
+        both = torch.stack([self.similarities(views).float(), _rows(targets, views, "scores").float()])
         return {"correlation": torch.corrcoef(both)[0, 1].nan_to_num(0.0).item() if len(views) > 1 else 0.0}
 
     def similarities(self, views: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class CosineSimilarityLoss(ScoredPairsLoss):
         Raises:
             InputError: scores are missing or out of range.
         """
-        targets = _rows(targets, views, 2, "scores")
+        targets = _rows(targets, views, "scores")
         require(
             ((targets >= -1) & (targets <= 1)).all(),  # cosines, such as a teacher's, may be below 0
             lambda: f"scores go from {targets.min().item():g} to {targets.max().item():g}; scale them to -1 to 1",
@@ -256,7 +256,7 @@ class CoSENTLoss(ScoredPairsLoss):
         Raises:
             InputError: scores are missing or not finite, or there is only one pair.
         """
-        scores = gather(_rows(targets, views, 2, "scores"))
+        scores = gather(_rows(targets, views, "scores"))
         require(scores.isfinite().all(), lambda: "a score is not finite; correct the scores")
         several = scores.new_full((), len(scores) >= 2, dtype=torch.bool)  # filled on the device: nothing is copied
         require(several, lambda: "one pair cannot be ranked; give a larger batch size", skips=True)
@@ -354,6 +354,6 @@ def _distances(views: Tensor) -> tuple[Tensor, Tensor]:
     return norm(anchor - positive, dim=-1), norm(anchor - negative, dim=-1)
 
 
-def _rows(targets: Tensor | None, views: Tensor, count: int, what: str) -> Tensor:
-    check_shape(f"views of {what}", views, (None, count, None))
+def _rows(targets: Tensor | None, views: Tensor, what: str) -> Tensor:
+    check_shape(f"views of {what}", views, (None, 2, None))
     return check_shape(f"targets, {what}", targets, (len(views),), "LabelledPairCollator")

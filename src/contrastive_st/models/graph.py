@@ -158,12 +158,12 @@ class GraphVectors:
     def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
         """Vectors `[len(rows), d]` of token ids, of which the first `before` of each row are not pooled."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        result: list[np.ndarray] = [np.empty(0)] * len(rows)
-        for bucket in bucket_rows(lengths, **{**self.bucket_limits, **run.limits}):  # type: ignore[arg-type]
-            for place, vector in zip(bucket, self._forward([rows[i] for i in bucket], before), strict=True):
-                result[place] = vector
+        buckets = bucket_rows(lengths, **{**self.bucket_limits, **run.limits})  # type: ignore[arg-type]
+        parts = []
+        for bucket in buckets:
+            parts.append(self._forward([rows[i] for i in bucket], before))
             run.done(len(bucket))
-        return np.stack(result)
+        return np.concatenate(parts)[np.argsort(np.concatenate(buckets))]
 
     def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
         """Vectors of each bucket of rows."""

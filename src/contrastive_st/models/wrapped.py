@@ -178,10 +178,9 @@ class EncoderForCL(ForCL, PreTrainedModel):
                 encoder.save_pretrained(folder)  # type: ignore[operator]
             else:
                 write_tensors(_each_once(encoder), folder / "model.safetensors")
-        if not hasattr(encoder, "save_pretrained"):
-            about = PreTrainedConfig(architectures=[type(encoder).__name__])
-            about.contrastive = self.settings.section()
-            about.save_pretrained(folder)
+                about = PreTrainedConfig(architectures=[type(encoder).__name__])
+                about.contrastive = self.settings.section()
+                about.save_pretrained(folder)
 
     def trained_state(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs: the module's weights and buffers by its own names, and the loss head."""
@@ -206,6 +205,9 @@ class EncoderForCL(ForCL, PreTrainedModel):
 def contrastive(model: Any, loss: object = None) -> ForCL:
     """The model that a trainer trains: a `ForCL` model with this loss, or an `EncoderForCL` around another module.
 
+    Weights in half precision that would be trained become float32, since most steps would be rounded away; the model is
+    saved in the type that it had (`save_dtype`). A frozen base of an adapter stays as it is.
+
     Args:
         model: a `ForCL` model, also inside a `PeftModel`, or any torch module that gives vectors `[N, d]`.
         loss: a `Loss` or a callable of views; by default the model's own, and `InfoNCE()` for another module.
@@ -219,30 +221,22 @@ def contrastive(model: Any, loss: object = None) -> ForCL:
         if loss is not None:
             model.use_loss(loss)
         _ = model.loss_fn if model.settings is not None else None  # raises if it is not defined here
-        return _widened(model)
-    if not isinstance(model, nn.Module):
+    elif not isinstance(model, nn.Module):
         what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
         raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
-    if hasattr(model, "loss_fn"):
-        if loss is not None:
-            raise InputError(f"{type(model).__name__} has a loss_fn; leave out loss=")
-        return _widened(cast("ForCL", model))  # it takes the place of one
-    return _widened(EncoderForCL(model, loss))
-
-
-def _widened(model: ForCL) -> ForCL:
-    """The model with float32 weights if half of their precision would be trained, in which most steps are rounded away.
-
-    It is saved in the type that it had (`save_dtype`). A frozen base of an adapter stays as it is.
-    """
-    half = {weight.dtype for weight in model.parameters() if weight.requires_grad} & {torch.float16, torch.bfloat16}
+    elif not hasattr(model, "loss_fn"):
+        model = EncoderForCL(model, loss)
+    elif loss is not None:  # it takes the place of a `ForCL` model
+        raise InputError(f"{type(model).__name__} has a loss_fn; leave out loss=")
+    own = cast("ForCL", model)
+    half = {weight.dtype for weight in own.parameters() if weight.requires_grad} & {torch.float16, torch.bfloat16}
     if half:
-        adapted = has_adapter(model)
-        for weight in (*model.parameters(), *(() if adapted else model.buffers())):
+        adapted = has_adapter(own)
+        for weight in (*own.parameters(), *(() if adapted else own.buffers())):
             if weight.dtype in half and (weight.requires_grad or not adapted):
                 weight.data = weight.data.float()
-        model.save_dtype = half.pop()
-    return model
+        own.save_dtype = half.pop()
+    return own
 
 
 def own_module(model: Any) -> Any:

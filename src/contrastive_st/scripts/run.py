@@ -102,17 +102,15 @@ def describe_data(
     """
     files = [files] if isinstance(files, str) else list(files or [])
     on_hub = [name for name in files if not Path(name).exists()]
-    data = {"name": ", ".join(name if name in on_hub else Path(name).name for name in files) or _DOCUMENTATION}
-    data["from"] = "hub" if on_hub else "files" if files else "installed packages"
+    names = ", ".join(name if name in on_hub else Path(name).name for name in files) or _DOCUMENTATION
+    data: JsonObject = {"name": names, "from": "hub" if on_hub else "files" if files else "installed packages"}
     if known := trainer.args.data_license or licence:
         data["licence"] = known
-    rows: Any = trainer.train_dataset
-    rows = None if getattr(rows, "endless", False) or not hasattr(rows, "__len__") else len(rows)
     options: JsonObject = {}
     for group in groups:
         paths = [spec.name for spec in dataclasses.fields(group) if spec.name.endswith("_file")]
         options |= changed_arguments(group, *paths, "mixture")
-    trainer.metadata = {"data": {**data, "rows": rows}, "arguments": options}
+    trainer.metadata = {"data": data, "arguments": options}
 
 
 def finish(trainer: ContrastiveTrainer) -> dict[str, float]:

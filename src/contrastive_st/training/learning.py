@@ -74,8 +74,7 @@ class Learning(TrainerCallback):
         self.check_batches()
         if self.skipped:
             logger.warning(f"{self.skipped} of {self.batches} batches were skipped; the last: {self.why}")
-            return
-        if not self.learned:
+        elif not self.learned:
             raise InputError(
                 f"nothing was learned: the gradient was zero in all {state.global_step - self.before} steps. Give more "
                 "rows or a larger batch (a text is contrasted with the others of its batch), or look at loss and data"

@@ -1,6 +1,5 @@
 """Targets and their losses against plain loops, and against the matrices of the post that introduced them."""
 
-import itertools
 import math
 from collections import Counter
 from dataclasses import replace
@@ -12,6 +11,7 @@ from plain import loop_overlap, loop_targets_loss, loop_window, value_and_gradie
 from contrastive_st.errors import InputError
 from contrastive_st.losses import ReconstructionLoss, TargetsLoss, targets as build
 from contrastive_st.losses.targets import BAGS, PLACES
+from meetings.covering import covering
 
 # Sentences that share words in the pattern of the post's examples, so that its numbers come out
 THREE = ["we hear birds", "the birds sang", "birds hear worms"]
@@ -77,23 +77,31 @@ def documents_of(targets):
     return targets.flatten(1)[:, 0]
 
 
-GRID = [
-    TargetsLoss(
-        targets,
-        loss,
-        size,
-        weights,
-        *scores,
-        target_temperature=temperature,
-        label_smoothing=smoothing,
-        surrogate=surrogate,
+AXES = {
+    "targets": PLACES + BAGS,
+    "row_loss": ("kl", "cross_entropy", "l2", "block", "pairwise"),
+    "context": ((1, None), (2, (1.0, 0.5))),
+    "scores": (("dot", 1.0, "negatives"), ("cosine", 0.2, "mask")),
+    "target_temperature": (1.0, 0.3),
+    "label_smoothing": (0.0, 0.1),
+    "surrogate": ("logistic", "hinge"),
+}
+
+
+def is_one(c):
+    """Whether every setting of a combination has a say in it."""
+    return (
+        (c["targets"] in PLACES or c["context"] == (1, None))
+        and (c["targets"] in ("counts", "tfidf") or c["target_temperature"] == 1.0)
+        and (c["row_loss"] in ("kl", "cross_entropy") or c["label_smoothing"] == 0.0)
+        and (c["row_loss"] in ("block", "pairwise") or c["surrogate"] == "logistic")
     )
-    for targets, loss in itertools.product(PLACES + BAGS, ("kl", "cross_entropy", "l2", "block", "pairwise"))
-    for size, weights in (((1, None), (2, (1.0, 0.5))) if targets in PLACES else ((1, None),))
-    for temperature in ((1.0, 0.3) if targets in ("counts", "tfidf") else (1.0,))
-    for smoothing in ((0.0, 0.1) if loss in ("kl", "cross_entropy") else (0.0,))
-    for surrogate in (("logistic", "hinge") if loss in ("block", "pairwise") else ("logistic",))
-    for scores in (("dot", 1.0, "negatives"), ("cosine", 0.2, "mask"))
+
+
+#: Any three of targets, loss and another setting, and any two of the others
+GRID = [
+    TargetsLoss(c.pop("targets"), c.pop("row_loss"), *c.pop("context"), *c.pop("scores"), **c)
+    for c in covering(AXES, is_one, also="targets")
 ]
 
 

@@ -228,8 +228,8 @@ ONCE = (
 #: and together; to a loss they are views and gradients of views, so the others meet all at once
 EVERY_WAY = (
     "info_nce-V3", "next-kl", "skip_thoughts", "tsdae", "window-smoothed", "tfidf_bin-kl", "window-one_mean_tower",
-    "prompted", "mlm", "decoder-last", "decoder-bidirectional", "multi_task", "classification-bilstm", "multi_task-dan",
-    "embeddings-static", "user-encoder", "user_regression-encoder", "static-info_nce",
+    "prompted", "mlm", "decoder-last", "decoder-bidirectional", "classification-bilstm", "multi_task-dan",
+    "user_regression-encoder", "static-info_nce",
 )  # fmt: skip
 #: Weights of each kind: of transformers, a decoder's, tables of words, packed rows, sparse gradients, a loss's own
 TWO_STEPS = (
@@ -260,7 +260,7 @@ def ways(case, world=1):
     some = ((False, "padded"), (True, "packed"))
     found = itertools.product((False, True), ("padded", "bucketed", "packed")) if every else some
     other = {(False, "padded"), (False, "packed"), (True, "packed")} if dropout else set()
-    alone = {(False, "packed"), (True, "padded")} if world > 1 else set()
+    alone = {(False, "packed"), (True, "padded"), *([] if dropout else [(True, "bucketed")])} if world > 1 else set()
     return [way for way in found if way not in other | alone]
 
 

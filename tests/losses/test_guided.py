@@ -1,7 +1,5 @@
 """InfoNCE whose false negatives a guide masks: against a plain loop, with a queue, and with planted false negatives."""
 
-import itertools
-
 import pytest
 import torch
 from plain import loop_guided
@@ -11,6 +9,7 @@ from contrastive_st.data import DropoutPairCollator, GuidedRows, PairCollator
 from contrastive_st.errors import InputError
 from contrastive_st.losses import GuidedInfoNCE, MatryoshkaLoss, functional as blocks
 from contrastive_st.losses.info_nce import Queue
+from meetings.covering import covering
 
 
 def drawn(rows=6, num_views=3, dim=5):
@@ -20,12 +19,15 @@ def drawn(rows=6, num_views=3, dim=5):
     )
 
 
-@pytest.mark.parametrize("num_views", [2, 4])
-@pytest.mark.parametrize("strategy", ["absolute", "relative"])
-@pytest.mark.parametrize("margin", [0.0, 0.3])
-@pytest.mark.parametrize("same_side", list(itertools.product((False, True), repeat=2)))
-@pytest.mark.parametrize("block", [None, 30])
-def test_equals_a_plain_loop(num_views, strategy, margin, same_side, block, monkeypatch):
+AXES = {
+    "num_views": (2, 4), "strategy": ("absolute", "relative"), "margin": (0.0, 0.3), "anchors": (False, True),
+    "positives": (False, True), "block": (None, 30),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", covering(AXES, lambda case: True, also="num_views"), ids=str)
+def test_equals_a_plain_loop(case, monkeypatch):
+    num_views, strategy, margin, *same_side, block = case.values()
     if block:
         monkeypatch.setattr(blocks, "BLOCK", block)
     views, guide = drawn(num_views=num_views)

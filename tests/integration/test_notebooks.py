@@ -1,9 +1,11 @@
 """The notebooks of `examples/notebooks/` run from the first cell to the last, offline, and are kept without outputs."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+from warm_python import python_with_package
 
 nbclient = pytest.importorskip("nbclient", reason="notebooks need nbclient and ipykernel, of the extra dev")
 nbformat = pytest.importorskip("nbformat")
@@ -30,7 +32,13 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(place)}}).execute()
+    kernel = tmp_path / "kernels/warm/kernel.json"
+    kernel.parent.mkdir(parents=True)
+    start = [python_with_package(), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    kernel.write_text(json.dumps({"argv": start, "display_name": "warm", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    resources = {"metadata": {"path": str(place)}}
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="warm", resources=resources).execute()
     printed = "".join(output.get("text", "") for cell in code for output in cell.outputs)
     assert NOTEBOOKS[name] in printed
     figures = [output for cell in code for output in cell.outputs if "image/png" in output.get("data", {})]

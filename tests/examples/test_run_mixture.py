@@ -139,7 +139,7 @@ WRONG = {
     ONE.replace("}", ", columns: {anchor: sentence1, positiv: sentence2}}"): "nli: .*unknown role 'positiv'",
     ONE.replace("}", ", columns: {anchor: nothing}}"): "nli: .*unknown column 'nothing",
     ONE.replace("}", ", loss: cosent}"): "nli: loss: 'cosent' does not train anchors, positives and hard",
-    ONE.replace("}", ", loss: {name: info_nce, temperatur: 1}}"): "nli: loss: .*no setting temperatur",
+    ONE.replace("}", ", loss: {name: info_nce, temperatur: 1}}"): "nli: loss: .*unknown setting temperatur",
     ONE.replace("}", ", loss: {name: info_nce, temperature: 0}}"): "nli: loss: .*above 0",
     ONE.replace("}", ", prompts: cat}"): "nli: .*give texts by name",
     ONE.replace("}", ", prompts: {query: 1}}"): "nli: .*give texts by name",

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+from warm_python import python
 
 from conftest import save_both
 from contrastive_st import InputError
@@ -24,17 +24,11 @@ FILES = {"quickthoughts.py"}
 
 BARE = """
 import json, sys
-sys.path.append(sys.argv[1])
-try:
-    import contrastive_st
-except ModuleNotFoundError:
-    pass
-else:
-    sys.exit("the package can be imported: this environment is not bare")
+sys.modules["contrastive_st"] = None  # not installed
 import numpy, torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
-work = json.loads(sys.argv[2])
+work = json.loads(sys.argv[1])
 
 def embed(folder):
     model = AutoModel.from_pretrained(folder, trust_remote_code=True)
@@ -117,11 +111,11 @@ def test_where_the_package_is_imported_no_flag_is_needed(saved, tmp_path):
 
 
 @pytest.mark.slow
-def test_where_the_package_is_not_installed(saved, bare_site, tmp_path):
+def test_where_the_package_is_not_installed(saved, tmp_path):
     model, tokenizer, folder = saved
     work = {"folder": str(folder), "sentences": SENTENCES, "out": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", BARE, str(bare_site), json.dumps(work)],
+        [python(), "-c", BARE, json.dumps(work)],
         env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
         cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip

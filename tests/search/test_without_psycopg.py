@@ -3,10 +3,10 @@
 import ast
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_python import python
 
 import contrastive_st.search
 
@@ -31,7 +31,7 @@ def test_files_are_indexed_and_searched_without_psycopg(tmp_path):
     (tmp_path / "talks.csv").write_text(
         "id,text,year\n7,waves of the sea,1999\n8,the sea at night,2004\n9,taxes,2004\n"
     )
-    done = subprocess.run([sys.executable, "-c", RUN, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run([python(), "-c", RUN, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     hits = [json.loads(line)["id"] for line in done.stdout.splitlines() if line.startswith("{")]
     assert hits[1:] == [8, 8]

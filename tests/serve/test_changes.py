@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import psycopg
 import pytest
 from refusals import refused
@@ -40,14 +41,19 @@ def store(place):
 
 
 @pytest.fixture(scope="module")
-def http(store):
+def classifiers():
+    """Of the same texts: by vectors, by vectors and words, by means."""
+    encoder, days = open_encoder(), (["a hot day", "the sun", "ice", "snow"], ["warm"] * 2 + ["cold"] * 2)
+    settings = {"weather": {}, "words": {"lexical": True}, "means": {"head": "means"}}
+    return {name: SentenceClassifier(encoder, **own).fit(*days) for name, own in settings.items()}
+
+
+@pytest.fixture(scope="module")
+def http(store, classifiers):
     model = Served(open_encoder())
-    classifier = SentenceClassifier(model.encoder).fit(
-        ["a hot day", "the sun", "ice", "snow"], ["warm"] * 2 + ["cold"] * 2
-    )
     app = make_api(
         {"static-minilm": model}, {"talks": IndexServed(store, model)}, token="reader's", writer="writer's",
-        classifiers={"weather": ClassifierServed(classifier, model)},
+        classifiers={name: ClassifierServed(one, model) for name, one in classifiers.items()},
     )  # fmt: skip
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
@@ -149,7 +155,17 @@ def test_classify(http):
     assert http.post("/classify", json={"inputs": "ice"}, headers=READ).json()["predictions"][0]["labels"] == ["cold"]
     answer = http.post("/classify", json={"inputs": ["ice", ""]}, headers=READ)
     assert answer.headers["x-unknown-inputs"] == "1"
-    assert http.get("/health").json()["classifiers"] == ["weather"]
+    assert http.get("/health").json()["classifiers"] == ["weather", "words", "means"]
+
+
+@pytest.mark.parametrize("name", ["weather", "words", "means"])
+def test_a_classifier_is_the_same_over_http(http, classifiers, name):
+    texts = ["frost and snow", "a hot sunny day", "snow in the sun"]
+    body = {"inputs": texts, "classifier": name}
+    answer = http.post("/classify", json=body, headers=READ).json()["predictions"]
+    scores = [[one["scores"][label] for label in classifiers[name].classes_] for one in answer]
+    wanted = classifiers[name].logits(texts) if name == "means" else classifiers[name].predict_proba(texts)
+    np.testing.assert_allclose(scores, wanted, atol=1e-6)
 
 
 def test_a_server_opens_the_model_of_the_collection_that_has_the_name_now(http, store):

@@ -179,7 +179,11 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
         self._check_fitted()
         texts = items_in_order(X)
-        logits = self.head_.logits(_vectors(self.encoder_, texts))
+        return self.logits_of(_vectors(self.encoder_, texts), texts)
+
+    def logits_of(self, vectors: NDArray[np.floating], texts: list[str]) -> NDArray[np.float64]:
+        """As `logits`, of texts whose vectors `[N, d]` its encoder has made before."""
+        logits = self.head_.logits(vectors)
         return logits if self.lexical_ is None else logits + self.lexical_.logits(texts)
 
     def decision_function(self, X: object) -> NDArray[np.float64]:

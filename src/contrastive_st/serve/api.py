@@ -256,7 +256,7 @@ class _Routes:
         encoded = await model.vectors(asked.inputs)
         response.headers.update(encoded.headers)
         head, classes = classifier.head_, list(map(str, classifier.classes_))
-        logits = head.logits(encoded.vectors)
+        logits = await run_in_threadpool(classifier.logits_of, encoded.vectors, asked.inputs)
         scores = logits if classifier.head == "means" else head.probabilities(logits)
         predictions = []
         for chosen, row in zip(head.chosen(logits), scores.tolist(), strict=True):

@@ -59,9 +59,7 @@ class Serve(StoreCommand):
         """Serve until SIGINT or SIGTERM."""
         names = list(dict.fromkeys(self.index))
         models: Sequence[str | None] = self.model or [None] * len(names)
-        from contrastive_st.serve.page import import_gradio
-
-        import_gradio()  # brings starlette, which the next modules import
+        require("the page", "app", "starlette", "gradio")  # which takes seconds to import: when a page is made
         from contrastive_st.search.opening import open_encoder_for, open_named
         from contrastive_st.search.reranking import CrossEncoder
         from contrastive_st.serve.gate import read_token, reserve, tell_if_open

@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse
 
 from contrastive_st.errors import InputError
 from contrastive_st.serve.gate import App, Gate, Headers, Refusal, Scope, address
-from contrastive_st.serve.page import build_page, page_options
+from contrastive_st.serve.page import build_page, import_gradio, page_options
 from contrastive_st.serve.server import serve as serve_app
 from contrastive_st.serve.session import SearchSession
 
@@ -37,10 +37,9 @@ def make_app(session: SearchSession, host: str = "127.0.0.1", token: str | None 
     Returns:
         The application.
     """
-    import gradio
+    gradio, page = import_gradio(), build_page(session)
     from fastapi import FastAPI
 
-    page = build_page(session)
     return PageGate(gradio.mount_gradio_app(FastAPI(docs_url=None), page, path="/", **page_options()), host, token)
 
 

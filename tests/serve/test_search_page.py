@@ -334,4 +334,4 @@ def test_without_its_extra_the_page_says_what_to_install(monkeypatch, capsys):
     for name in ("gradio", "starlette", "starlette.exceptions"):
         monkeypatch.setitem(sys.modules, name, None)
     assert main(["serve"]) == 2
-    assert capsys.readouterr().err == f"error: the page needs gradio; {install('app')}\n"
+    assert capsys.readouterr().err == f"error: the page needs starlette, gradio; {install('app')}\n"

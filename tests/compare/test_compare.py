@@ -19,9 +19,10 @@ from contrastive_st.compare.systems import (
     hybrid_system,
     lexical_systems,
     reranked_system,
+    tuned_system,
 )
 from contrastive_st.data.documentation import near_copies
-from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, reciprocal_ranks, relevant_rows
 from contrastive_st.search.exact import ExactIndex
 
 SYLLABLES = ("ba", "co", "di", "fu", "ge", "ha", "jo", "ki", "lu", "me", "no", "pa", "ri", "so", "tu", "ve")
@@ -171,6 +172,17 @@ def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table,
     assert f"contrastive-st index {table} --columns body --model" in printed.out
     assert SentenceEncoder(out / "tuned").encode(["a"]).shape == (1, 256)
     assert "--overwrite" in error_of(capsys, "compare", table, "--output", out)
+
+
+def test_a_checkpoint_is_chosen_by_what_the_table_shows(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("contrastive_st.compare.systems._LEAST_STEPS", 5)
+    search = read_search(table)
+    search.documents = [f"{'of ' * 140}{text}" for text in search.documents]
+    base = encoder_system(search, SentenceEncoder(), "static-minilm", math.inf)
+    tuned = tuned_system(search, base, tmp_path / "tuned", math.inf)
+    chosen = max(row["eval_mrr@10"] for row in tuned.curve if "eval_mrr@10" in row)
+    assert chosen == pytest.approx(reciprocal_ranks(search.ranks(tuned.scores))[: search.half].mean(), abs=0.01)
+    assert SentenceEncoder(tmp_path / "tuned").max_length is None  # as that of its base
 
 
 def test_what_does_not_fit_into_the_time_is_left_out_and_named(table, tmp_path, capsys, monkeypatch):

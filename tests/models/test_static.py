@@ -11,7 +11,7 @@ from refusals import error_of
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
-from contrastive_st import AutoModelForCL, cli
+from contrastive_st import AutoModelForCL, ContrastiveTrainer, ContrastiveTrainingArguments, PairCollator, cli
 from contrastive_st.errors import InputError
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.models import SentenceEncoder, static_encoder
@@ -26,6 +26,8 @@ from contrastive_st.models.static_encoder import (
     static_tokenizer,
     token_prior,
 )
+from contrastive_st.scripts.arguments import EncoderArguments
+from contrastive_st.scripts.encoder import open_encoder
 from contrastive_st.static_vectors import StaticVectors
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "dog", "sat", "ran", "red", "blue", "a", "##s", "."]
@@ -302,11 +304,19 @@ def test_the_maximum_length_is_saved_for_every_loader(folder, tmp_path, length):
     encoder.encode(TEXTS)
     encoder.max_seq_length = length
     encoder.save_pretrained(tmp_path / "saved")
-    again = SentenceEncoder(tmp_path / "saved")
-    assert (again.max_seq_length, again.fingerprint) == (length, encoder.fingerprint)
-    for other in (again, sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")):
-        np.testing.assert_allclose(other.encode(TEXTS), encoder.encode(TEXTS), atol=1e-5)
-    assert model2vec.StaticModel.from_pretrained(tmp_path / "saved").max_length == length  # it cuts characters too
+    assert (encoder.max_seq_length, SentenceEncoder(tmp_path / "saved").fingerprint) == (length, encoder.fingerprint)
+    args = EncoderArguments(model_name_or_path=str(tmp_path / "saved"), max_length=length and 5)
+    to_train, ids = open_encoder(args, [])
+    assert SentenceEncoder(to_train, ids).max_seq_length == (length and 5)
+    args_of_run = ContrastiveTrainingArguments(str(tmp_path / "trained"), report_to="none")
+    ContrastiveTrainer(to_train, args_of_run, PairCollator(ids)).save_model()
+    for name, wanted in (("saved", encoder), ("trained", SentenceEncoder(to_train, ids))):
+        again = SentenceEncoder(tmp_path / name)
+        assert again.max_seq_length == wanted.max_seq_length
+        for other in (again, sentence_transformers.SentenceTransformer(str(tmp_path / name), device="cpu")):
+            np.testing.assert_allclose(other.encode(TEXTS), wanted.encode(TEXTS), atol=1e-5)
+        # it cuts characters too
+        assert model2vec.StaticModel.from_pretrained(tmp_path / name).max_length == wanted.max_seq_length
 
 
 def test_vectors_in_memory_are_an_encoder(folder, tmp_path):

@@ -35,7 +35,7 @@ from contrastive_st.training.trainer import ContrastiveTrainer
 from contrastive_st.vectors import unit_vectors
 
 Scores = NDArray[np.floating]
-_BATCH, _LENGTH = 128, 128  # texts between two looks at the clock; tokens of a text in training
+_BATCH, _LENGTH = 128, 128  # texts between two looks at the clock; tokens that a tuned transformer reads
 _EPOCHS, _LEAST_STEPS = 3, 60  # of a static model
 _FORWARDS = 3  # a step of training takes about as long as so many times the encoding of its texts
 
@@ -167,8 +167,9 @@ def tuned_system(search: Search, base: System, folder: Path, deadline: float) ->
     rows = positive_pairs(search.training)
     loss: dict[str, Any] = {"loss": "info_nce", "temperature": 0.05, "symmetric": True}
     model, tokenizer = open_encoder(EncoderArguments(model_name_or_path=base.model), (), **loss)
-    tokenizer.model_max_length = min(tokenizer.model_max_length, _LENGTH)
     static = isinstance(model, StaticEncoder)
+    if not static:
+        tokenizer.model_max_length = min(tokenizer.model_max_length, _LENGTH)
     batch = min(2048 if static else 64, max(16, len(rows) // 4))
     steps = max(_LEAST_STEPS, _EPOCHS * len(rows) // batch)
     if not static:

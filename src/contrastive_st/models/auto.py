@@ -161,8 +161,6 @@ def opened(
     """
     model, tokenizer = open_model(checkpoint, pooling=pooling).eval(), load_tokenizer(checkpoint)
     model.to(device)
-    if checkpoint.is_table:
-        tokenizer.model_max_length = model.config.reading.get("max_length") or 1 << 30  # as other loaders do
     return model, tokenizer
 
 
@@ -291,6 +289,9 @@ def load_tokenizer(
         raise InputError(f"{checkpoint.name} has no tokenizer files; save the tokenizer in the same folder")
     limits = {"max_seq_length": checkpoint.max_length} if checkpoint.max_length is not None else {}
     limits = limits or {"model_max_length": tokenizer.model_max_length}
+    if checkpoint.is_table:  # which other loaders read as far as config.json says
+        length = Reading.of_folder(checkpoint.folder, tokenizer.backend_tokenizer).max_length
+        limits = {"model_max_length": length or 1 << 30}
     config = load_config(checkpoint) if (checkpoint.model / "config.json").is_file() else None
     if config is not None:
         limits["max_position_embeddings"] = max_positions(config)

@@ -45,6 +45,7 @@ from contrastive_st.files.reading import JsonObject, digest_of_file, read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors, write_json
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.base import ForCL
+from contrastive_st.models.checkpoint import most_tokens
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.read_back import check_read_back
 from contrastive_st.models.saving import write_tensors, write_tokenizer
@@ -236,11 +237,8 @@ class CheckpointTrainer(Trainer):
             tokenizer: Any = self.processing_class or getattr(self.data_collator, "tokenizer", None)
             if self.args.should_save and isinstance(tokenizer, PreTrainedTokenizerBase):
                 write_tokenizer(tokenizer, path)
-            if self.args.should_save and getattr(saved, "is_table", False):
-                length = saved.config.reading.get("max_length")  # in training, texts may be cut before
-                saved.write_max_length(path, length)
-                tokenizer = copy.copy(tokenizer)
-                tokenizer.model_max_length = length or 1 << 30
+                if getattr(saved, "is_table", False):
+                    saved.write_max_length(path, most_tokens(tokenizer.model_max_length, saved.config))
             for write in self.beside_model:
                 write(path)
             if replaced and isinstance(tokenizer, PreTrainedTokenizerBase):

@@ -24,6 +24,7 @@ from contrastive_st.models import Qwen3ForCL, add_lora, pool
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.wrapped import contrastive
+from contrastive_st.training.metadata import adapter_of
 from contrastive_st.vectors import unit_vectors
 
 
@@ -195,6 +196,19 @@ def test_a_trainer_saves_what_peft_wraps_as_what_add_lora_makes(targets, base, t
     equal(SentenceEncoder(tmp_path / "wrapped").encode(SENTENCES), ours)
     equal(peer(tmp_path / "wrapped"), ours)
     assert json.loads((tmp_path / "wrapped" / ADAPTER).read_text())["base_model_name_or_path"] == str(base)
+
+
+def test_layers_may_be_given_as_a_pattern(base, tokenizer, tmp_path):
+    """By `add_lora`, and in the folder of an adapter that goes on being trained."""
+    model = add_lora(AutoModelForCL.from_pretrained(base), r=2, target_modules=r".*\.(query|dense)")
+    assert adapter_of(model)["target_modules"][0] == "encoder.layer.0.attention.output.dense"
+    assert not [name for name, _ in model.named_parameters() if "pooler" in name and "lora" in name]
+    save_both(model, tokenizer, tmp_path / "a")
+    broken(tmp_path / "a", target_modules=r".*\.(query|dense)", exclude_modules=["pooler.dense"])
+    opened = AutoModelForCL.from_pretrained(tmp_path / "a")
+    save_both(opened, tokenizer, tmp_path / "b")
+    assert adapter_of(opened)["target_modules"] == adapter_of(model)["target_modules"]
+    equal(SentenceEncoder(tmp_path / "b").encode(SENTENCES), SentenceEncoder(tmp_path / "a").encode(SENTENCES))
 
 
 def test_what_an_adapter_folder_has_no_place_for_is_refused(base):

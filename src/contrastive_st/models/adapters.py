@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from contrastive_st.errors import InputError, about, require
@@ -48,7 +49,7 @@ def add_lora(
     r: int = 16,
     alpha: float | None = None,
     dropout: float = 0.0,
-    target_modules: Sequence[str] | None = None,
+    target_modules: str | Sequence[str] | None = None,
 ) -> ForCL:
     """Freeze the encoder of a model and add a LoRA adapter to it, in place; saving the model then saves the adapter.
 
@@ -60,7 +61,8 @@ def add_lora(
         r: rank.
         alpha: scale; by default `2 * r`.
         dropout: dropout before A.
-        target_modules: names of linear layers, such as `query value` or `q_proj v_proj`; by default all of them.
+        target_modules: names of linear layers, such as `query value` or `q_proj v_proj`; by default all of them. A
+            string is a regular expression of their whole names, as in peft.
 
     Returns:
         The model.
@@ -77,9 +79,10 @@ def add_lora(
         ...
         contrastive_st.errors.InputError: LoRA needs an encoder of transformers, and NoneType is not one
     """
-    targets = None if list(target_modules or [ALL]) == [ALL] else sorted(target_modules or [])
+    asked = target_modules or ALL
+    targets = asked if isinstance(asked, str) else ALL if list(asked) == [ALL] else sorted(asked)
     config = require("LoRA", "lora", "peft").LoraConfig(
-        r=r, lora_alpha=2 * r if alpha is None else alpha, lora_dropout=dropout, target_modules=targets or ALL,
+        r=r, lora_alpha=2 * r if alpha is None else alpha, lora_dropout=dropout, target_modules=targets,
         task_type="FEATURE_EXTRACTION",
     )  # fmt: skip
     attach(model, config)
@@ -96,9 +99,9 @@ def attach(model: ForCL, config: Any, name: str = "default") -> None:
     _check_type(config, "this adapter")
     backbone: PreTrainedModel = model.backbone
     targets = [config.target_modules] if isinstance(config.target_modules, str) else sorted(config.target_modules or [])
-    if hasattr(backbone, "pooler") and any(t == ALL or f".{_HEAD}".endswith(f".{t}") for t in targets):
-        config.exclude_modules = config.exclude_modules or [_HEAD]
     with about(f"lora_target_modules {' '.join(targets)}"):
+        if hasattr(backbone, "pooler") and any(t == ALL or re.fullmatch(rf"(.*\.)?{t}", _HEAD) for t in targets):
+            config.exclude_modules = config.exclude_modules or [_HEAD]
         _inject(backbone, config, name)
     train_head(model)
     _settle(model, config)
@@ -136,13 +139,11 @@ def adopt(wrapped: PeftModel) -> ForCL:
 
 
 def _settle(model: ForCL, config: Any) -> None:
-    """Record the base of an adapter and, in place of a pattern or a path, the names in the encoder; log its size."""
+    """Record the base of an adapter, and log its size."""
     base = str(model.name_or_path)
     config.base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
     config.revision = getattr(model.config, "_commit_hash", None)
     setattr(config, _BASE, _hash_of(model.backbone))
-    if isinstance(config.target_modules, str) or any("." in name for name in config.target_modules):
-        config.target_modules = {name for name, part in model.backbone.named_modules() if hasattr(part, "lora_A")}
     model.save_dtype = None  # that of the base is not that of the adapter
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     logger.info(
@@ -249,8 +250,16 @@ def save_adapter(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor]
     notes = {_BASE: getattr(config, _BASE)} if hasattr(config, _BASE) else {}
     write_tensors(tensors, folder / ADAPTER_WEIGHTS, **notes)
     config.inference_mode = True
-    config.target_modules = sorted(config.target_modules)  # peft keeps a set
+    config.target_modules = adapted_names(backbone, config)
     config.save_pretrained(str(folder))
+
+
+def adapted_names(backbone: nn.Module, config: Any) -> list[str]:
+    """The `target_modules` of an adapter, sorted; in place of a pattern or a path, the names in its encoder."""
+    asked = config.target_modules
+    if isinstance(asked, str) or any("." in name for name in asked):
+        asked = {name for name, part in backbone.named_modules() if hasattr(part, "lora_A")}
+    return sorted(asked)
 
 
 def open_adapter(backbone: object, folder: Path, name: object, merge: bool = False) -> None:

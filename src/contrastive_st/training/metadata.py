@@ -21,6 +21,7 @@ from contrastive_st.files.folders import folder_name
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import write_json
+from contrastive_st.models.adapters import adapted_names
 from contrastive_st.options import checked
 from contrastive_st.processors import affinity
 from contrastive_st.training.checkpoints import CheckpointTrainer
@@ -104,13 +105,14 @@ def training_metadata(trainer: CheckpointTrainer, clock: Clock, given: JsonObjec
 
 def adapter_of(model: nn.Module) -> JsonObject:
     """The settings of the adapter that is trained; {} if the whole model is trained."""
-    configs = getattr(getattr(model, "backbone", None), "peft_config", None)
+    backbone: Any = getattr(model, "backbone", None)
+    configs = getattr(backbone, "peft_config", None)
     if not configs:
         return {}
     (config,) = configs.values()
     return {
         "kind": "LoRA", "r": config.r, "alpha": config.lora_alpha, "dropout": config.lora_dropout,
-        "target_modules": sorted(config.target_modules),
+        "target_modules": adapted_names(backbone, config),
         "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
     }  # fmt: skip
 

@@ -111,6 +111,12 @@ def test_an_unknown_metric_is_said_before_the_first_step(best, given, wanted, na
     assert trainer.state.global_step == 0
 
 
+def test_of_several_sets_of_rows_the_metric_is_asked_for(make, rows):
+    words = "metric_for_best_model is not given: an evaluation has a_accuracy, a_loss, a_mrr, b_accuracy, b_loss, b_mrr"
+    with pytest.raises(InputError, match=words):
+        make(early_stopping_patience=2, eval_dataset={"a": rows(1), "b": rows(2)})
+
+
 @pytest.mark.parametrize("wanted", ["eval_accuracy", "score"])
 def test_a_known_metric_costs_no_evaluation(wanted, make, rows):
     calls = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -267,6 +267,10 @@ class Validation:
             choice = "loss" if kinds and not isinstance(data, dict) and self.collator is None else None
             named = {} if self.evaluation is None else self.evaluation.main_names
             if (choice := choice or next(iter([*measures, *sorted(named)]), None)) is None:
+                if names := _listed(self._names()):
+                    raise InputError(
+                        f"metric_for_best_model is not given: an evaluation has {names}; choose one of them"
+                    )
                 raise InputError(
                     "there is no loss or metric of validation rows to choose the best checkpoint by: give "
                     "--validation_file or --validation_split (eval_dataset), or name a metric of the evaluator with "
@@ -288,24 +292,26 @@ class Validation:
         wanted = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
         if args.metric_for_best_model is None or args.eval_strategy == "no":
             return
-        known = set(self.evaluated)
-        if not known:  # the names of the metrics of rows and evaluator, without an evaluation
-            data = self.trainer.eval_dataset
-            for name, rows in (data if isinstance(data, dict) else {None: data}).items():
-                for part, kind in (self._kinds(rows) if rows is not None else {}).items():
-                    of_kind = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
-                    for metric in (*of_kind, *(() if self.collator else ("loss",))):
-                        known |= {"_".join(filter(None, ("eval", name, own, metric))) for own in {part, None}}
-            if self.evaluation and not isinstance(data, dict):
-                known |= {f"eval_{name}" for name in self.evaluation.main_names}
+        known = self.evaluated or self._names()
         if wanted not in known and not self.evaluated and (self.evaluation or self.trainer.compute_metrics):
             known = set(self.trainer.evaluate())
         if wanted not in known:
-            names = sorted(name for name in known if not name.endswith(_TIMES))
             raise InputError(
-                f"metric_for_best_model {args.metric_for_best_model}: an evaluation has "
-                f"{', '.join(name.removeprefix('eval_') for name in names)}; choose one of them"
+                f"metric_for_best_model {args.metric_for_best_model}: an evaluation has {_listed(known)}; "
+                "choose one of them"
             )
+
+    def _names(self) -> set[str]:
+        """The names of the metrics of rows and evaluator, without an evaluation."""
+        data, known = self.trainer.eval_dataset, set[str]()
+        for name, rows in (data if isinstance(data, dict) else {None: data}).items():
+            for part, kind in (self._kinds(rows) if rows is not None else {}).items():
+                of_kind = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
+                for metric in (*of_kind, *(() if self.collator else ("loss",))):
+                    known |= {"_".join(filter(None, ("eval", name, own, metric))) for own in {part, None}}
+        if self.evaluation and not isinstance(data, dict):
+            known |= {f"eval_{name}" for name in self.evaluation.main_names}
+        return known
 
     def _kinds(self, data: Any) -> dict[str | None, str | None]:
         """The measure of each part of the rows, or None, from the first rows of each.
@@ -477,6 +483,11 @@ class LogAtEvaluation(TrainerCallback):
         control.should_log |= control.should_evaluate
 
     on_epoch_end = on_step_end
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The names of metrics, as `metric_for_best_model` takes them."""
+    return ", ".join(name.removeprefix("eval_") for name in sorted(names) if not name.endswith(_TIMES))
 
 
 def _own_targets(targets: Tensor | None, part: str | None) -> Tensor | None:

@@ -68,6 +68,12 @@ def test_columns_of_0_and_1_are_labels_where_they_are_named(tmp_path):
     assert read_labels(path, ["text", "sea=label"]).labels == ["1", "0", "True"]
     with pytest.raises(InputError, match="'sea'"):
         read_labels(path, ["text", "sea=label", "stars=label"])
+    path.write_text("text,positive,negative,neutral\na,1,0,0\nb,0,1,0\nc,0,0,1\n")  # two have names of texts
+    with pytest.raises(InputError, match="--columns text positive=label negative=label neutral=label;"):
+        read_labels(path)
+    path.write_text("comment,anchor,label\na,1,0\nb,0,1\nc,0,0\n")
+    with pytest.raises(InputError, match="comment=text label, or --columns comment=text anchor=label label;"):
+        read_labels(path)
 
 
 def test_a_whole_number_is_one_label_however_it_is_written(caplog):

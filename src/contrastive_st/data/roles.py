@@ -490,11 +490,13 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
     firsts = [name for name in (*by(ANCHOR), *by(TEXT), *texts, *positives[1:]) if held[name] != LISTS]
     seconds = [name for name in (*positives, *by(TEXT), *texts) if name not in firsts[:1]]
     if classify or not (firsts and seconds):
-        single = [name for name in firsts or seconds if held[name] != LISTS][:1]
+        named = [name for name, own in role.items() if classify and own != UNUSED]  # labels may have names of texts
+        marks = [name for name in named if {value_of(cell) for cell in cells[name]} == {0, 1}]
+        single = [name for name in firsts or seconds if held[name] != LISTS and name not in marks][:1]
         others = [*by(LABEL), *by(SCORE), *few, *by(POSITIVE), *by(None), *by(UNUSED)]
-        marks = [name for name in by(None) if {value_of(cell) for cell in cells[name]} == {0, 1}]
-        labels = marks if len(marks) > 1 and classify and not by(LABEL) else [n for n in others if n not in single][:1]
-        ways = [dict.fromkeys(labels, LABEL)] * bool(labels) + [{}] * (not classify)
+        labels = [[name for name in others if name not in single][:1]] * (bool(by(LABEL)) or len(marks) < 2)
+        labels += [marks] * (len(marks) > 1)
+        ways = [dict.fromkeys(own, LABEL) for own in labels if own] + [{}] * (not classify)
         return [{single[0]: TEXT, **way} for way in ways] if single else []
     roles = {firsts[0]: ANCHOR, seconds[0]: POSITIVE, **dict.fromkeys(by(NEGATIVE), NEGATIVE)}
     targets = {name: SCORES if by(NEGATIVE) else own for own in (SCORES, SCORE, LABEL) for name in by(own)[:1]}

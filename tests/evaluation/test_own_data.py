@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -456,6 +457,10 @@ def test_nanobeir_from_a_folder(tmp_path):
     assert report.average("bag_of_words", "nanobeir").task == "mean of 2 of 13 NanoBEIR sets"
     assert not [task for task in choose("all") if task.group == "nanobeir"]
     assert [task.name for task in choose("senteval7")] == ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"]
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    groups = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`[^|]+)\|", page, re.MULTILINE)))
+    assert "nanobeir" in groups
+    assert all(choose(group) for group in groups)
 
 
 def test_the_trainer_takes_them_as_its_evaluator(tokenizer, bert_config, tmp_path):

@@ -1,6 +1,7 @@
 """Texts with their classes are read as they are written, from every format."""
 
 import datetime
+import uuid
 
 import datasets
 import numpy as np
@@ -95,6 +96,10 @@ def test_a_label_is_any_single_value_or_a_list_of_them():
     assert in_memory(0.5, 1.5, 0.5) == ["0.5", "1.5", "0.5"]
     days = [datetime.date(2026, 1, day) for day in (1, 2, 1)]
     assert in_memory(*days) == ["2026-01-01", "2026-01-02", "2026-01-01"]
+    assert in_memory(uuid.UUID(int=7), pd.Period("2026-01"), pd.Interval(0, 1)) == [
+        "00000000-0000-0000-0000-000000000007", "2026-01", "(0, 1]",
+    ]  # fmt: skip
+    assert in_memory(True, False, 2) == ["true", "false", "2"]
     assert in_memory("a", pd.NA, "b") == ["a", "b"]
     rows = [{"text": text, "label": 0, "label_text": "calm"} for text in TEXTS]
     assert read_labels(rows).labels == ["0"] * 3

@@ -175,7 +175,9 @@ def as_text(cell: object, name: str, where: str, only_strings: bool = False) -> 
     if only_strings or isinstance(cell, (list, dict, tuple, bytes)):
         mend = "write a text in quotes, or null for none; a list or an object needs a column for each of its texts"
         raise InputError(f"{where}: {name!r} is {json.dumps(cell, default=str)[:40]}, not a text; {mend}")
-    return cell.isoformat() if hasattr(cell, "isoformat") else json.dumps(cell, default=str)
+    if isinstance(cell, (bool, int, float)):
+        return json.dumps(cell)
+    return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
 
 
 def number_in(cell: object, where: str) -> float:

@@ -45,6 +45,14 @@ def write_table(path: Path, rows: Sequence[Mapping[str, object]], names: Sequenc
         path: as for `table_writer`.
         rows: their cells by column.
         names: the columns; by default those of the rows, in the order in which they come.
+
+    Example:
+        >>> import datetime, tempfile, pyarrow.parquet as pq
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "table.parquet")
+        ...     write_table(path, [{"seen": datetime.date(2026, 1, 2)}, {"seen": "never"}, {"seen": [1]}])
+        ...     pq.read_table(path)["seen"].to_pylist()
+        ['2026-01-02', 'never', '[1]']
     """
     names = names or list(dict.fromkeys(name for row in rows for name in row))
     columns: Columns = {name: [row.get(name) for row in rows] for name in names}
@@ -64,8 +72,13 @@ def _typed(columns: Columns) -> tuple[Columns, dict[str, pa.DataType]]:
         try:
             types[name] = pa.array(cells).type
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            written[name] = [cell if cell is None or isinstance(cell, str) else _json(cell) for cell in cells]
+            written[name] = [None if cell is None else str(_plain(cell)) for cell in cells]
     return written, types
+
+
+def _plain(cell: object) -> object:
+    """A cell whose `str` is what is written where there are only texts."""
+    return _json(cell) if isinstance(cell, (list, tuple, dict, bool)) else cell
 
 
 def _json(content: object) -> str:
@@ -97,7 +110,7 @@ def _csv(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> 
         quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
         def write(row: Iterable[object]) -> None:
-            cells = [_json(cell) if isinstance(cell, (list, dict, bool)) else cell for cell in row]
+            cells = [*map(_plain, row)]
             # before Python 3.13, csv leaves a cell with a line end of another kind without quotes
             (quoted if any("\r" in cell for cell in cells if isinstance(cell, str)) else plain).writerow(cells)
 

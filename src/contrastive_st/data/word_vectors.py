@@ -6,7 +6,6 @@ import gzip
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -172,30 +171,37 @@ def _text_rows(file: BinaryIO, source: str, dimension: int, count: int | None) -
 
 def _parsed(line: bytes, dimension: int) -> tuple[bytes, NDArray[np.float32]] | None:
     """A word and its numbers; None if the line is something else. Words may have spaces, but none ends in a number."""
-    word, *cells = line.rsplit(None, dimension) or [b""]
-    _, space, last = word.rpartition(b" ")
-    vector = None if len(cells) != dimension or (space and _is_number(last)) else _numbers(cells)
-    return None if vector is None or not np.isfinite(vector).all() else (word, vector)
+    word, _, numbers = line.partition(b" ")
+    vector = _numbers(numbers)
+    if vector is None or len(vector) != dimension:
+        word, *cells = line.rsplit(b" ", dimension)
+        vector = None if _is_number(word.rpartition(b" ")[2]) and b" " in word else _numbers(b" ".join(cells))
+    whole = word and vector is not None and len(vector) == dimension and np.isfinite(vector).all()
+    return (word, vector) if whole and vector is not None else None
 
 
-def _numbers(cells: list[bytes]) -> NDArray[np.float32] | None:
+def _numbers(cells: bytes) -> NDArray[np.float32] | None:
     try:
         with np.errstate(over="ignore"):  # infinite numbers get an error with their line
-            return np.array(cells, dtype=np.float32)
+            return np.array(cells.split(), dtype=np.float32)
     except ValueError:
         return None
 
 
 def _dimension(line: bytes, source: str) -> int:
     """How many numbers a line ends in; the first cell is the word and never counts, even if it is a number."""
-    count = sum(1 for _ in takewhile(_is_number, reversed(line.split()[1:])))
+    cells = line.split()
+    count = 0
+    while count < len(cells) - 1 and _is_number(cells[-1 - count]):
+        count += 1
     if not count:
         raise InputError(f"{source}, line 1 is not a word and its numbers; is it a vector file?")
     return count
 
 
 def _is_number(cell: bytes) -> bool:
-    return _numbers([cell]) is not None
+    vector = _numbers(cell)
+    return vector is not None and len(vector) == 1
 
 
 # ---- binary

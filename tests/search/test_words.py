@@ -111,7 +111,7 @@ def sentence(random):
 
 
 def test_after_any_writes_the_words_are_those_of_a_new_index(place, monkeypatch):
-    for name, value in {"_MANY": 4, "_SMALL": 40, "_MOST": 80, "_BATCH": 16, "_CACHE": 2_000}.items():
+    for name, value in {"_MANY": 4, "_TAIL": 10, "_SMALL": 40, "_MOST": 80, "_BATCH": 16, "_CACHE": 2_000}.items():
         monkeypatch.setattr(postings, name, value)
     random, texts = np.random.default_rng(0), {}
     with new_store(place, "written") as store, VectorStore(place, "written") as other:

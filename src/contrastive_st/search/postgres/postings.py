@@ -32,6 +32,7 @@ _SMALL = 1 << 17  # documents of a segment that is joined with others
 _MANY = 32  # small segments, from which on they are joined
 _GROWTH = 4  # an older segment is joined with the later ones if it is at most so many times as large
 _BATCH = 1 << 14  # texts that are read at a time
+_TAIL = 1 << 16  # ids of segments that are added to a view without sorting the others again
 _CACHE = 1 << 26  # bytes of pages that searches keep
 _HEAD = struct.Struct("<qqq")
 _NONE = np.empty(0, np.int64)
@@ -76,29 +77,30 @@ class View:
     def __init__(self, headers: Sequence[Header], base: View | None = None, oid: int = 0) -> None:
         self.oid = oid
         headers = sorted(headers, key=lambda one: one.number)
+        self._parts = (base, View(headers)) if base else ()
         self.headers: list[Header] = [*(base.headers if base else ()), *headers]
         self.firsts = np.cumsum([0, *(len(one.ids) for one in self.headers)])
         self.ids = np.concatenate([_NONE, *(one.ids for one in self.headers)])
         self.lengths = np.concatenate([np.empty(0, np.uint32), *(one.lengths for one in self.headers)])
-        # what the new segments say last of each id; of the same segment, what is gone was there before
-        ids = np.concatenate([_NONE, *(one.ids for one in headers), *(one.gone for one in headers)])
-        sizes = [len(one.ids) for one in headers] + [len(one.gone) for one in headers]
-        numbers, count = np.repeat([one.number for one in headers] * 2, sizes), sum(sizes[: len(headers)])
-        order = np.lexsort((np.arange(len(ids)) < count, numbers, ids))
-        last = np.ones(len(order), np.bool_)
-        last[:-1] = ids[order][1:] != ids[order][:-1]
-        said = order[last]
-        # the numbers of the documents that are alive, in the order of their ids, and these ids
-        self._latest: Ids = base._latest if base else _NONE
-        self._known: Ids = base._known if base else _NONE
-        self.alive = np.zeros(len(self.ids), np.bool_)
-        self.alive[self._latest] = True
-        self.alive[self.places(ids[said])[0]] = False
-        self._latest, self._known = (column[self.alive[self._latest]] for column in (self._latest, self._known))
-        added = said[said < count]
-        at, new = np.searchsorted(self._known, ids[added]), added + len(self.ids) - count
-        self._latest, self._known = np.insert(self._latest, at, new), np.insert(self._known, at, ids[added])
-        self.alive[new] = True
+        if base:
+            self.alive: NDArray[np.bool_] = np.concatenate([part.alive for part in self._parts])
+            for one in headers:
+                for ids in (one.ids, one.gone):
+                    self.alive[base.places(ids)[0]] = False
+        else:
+            # the numbers of the documents that are alive, in the order of their ids
+            ids = np.concatenate([_NONE, *(one.ids for one in headers), *(one.gone for one in headers)])
+            sizes = [len(one.ids) for one in headers] + [len(one.gone) for one in headers]
+            numbers, count = np.repeat([one.number for one in headers] * 2, sizes), len(self.ids)
+            # of the same segment, what is gone was there before
+            order = np.lexsort((np.arange(len(ids)) < count, numbers, ids))
+            last = np.ones(len(order), np.bool_)
+            last[:-1] = ids[order][1:] != ids[order][:-1]
+            kept = order[last]
+            self._latest: Ids = kept[kept < count]
+            self.alive = np.zeros(len(self.ids), np.bool_)
+            self.alive[self._latest] = True
+            self._known = self.ids[self._latest]
         self.key = tuple(one.number for one in self.headers)
         self.total = int(self.alive.sum())
         self.whole = self.total == len(self.ids)
@@ -107,9 +109,17 @@ class View:
 
     def places(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         """The numbers of those of the documents that are alive; and which of them are, `[n]`."""
-        at = np.minimum(np.searchsorted(self._known, ids), max(len(self._known) - 1, 0))
-        known = self._known[at] == ids if len(self._known) else np.zeros(len(ids), np.bool_)
-        return self._latest[at[known]], known
+        if not self._parts:
+            at = np.minimum(np.searchsorted(self._known, ids), max(len(self._known) - 1, 0))
+            known = self._known[at] == ids if len(self._known) else np.zeros(len(ids), np.bool_)
+            return self._latest[at[known]], known
+        numbers = np.full(len(ids), -1)
+        for part, first in zip(self._parts, (0, len(self._parts[0].ids)), strict=True):
+            places, known = part.places(ids)
+            places, known = places + first, np.flatnonzero(known)
+            alive = self.alive[places]
+            numbers[known[alive]] = places[alive]
+        return numbers[numbers >= 0], numbers >= 0
 
 
 def segments_of(connection: StoreConnection, tables: Tables) -> tuple[int, tuple[int, ...]]:
@@ -125,7 +135,7 @@ class Words:
         self._mutex = threading.Lock()
         self._pages: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
         self._size = 0
-        self._view = View([])
+        self._view = self._base = View([])
 
     def view(self, connection: StoreConnection, tables: Tables) -> View:
         """The documents that there are now."""
@@ -139,9 +149,14 @@ class Words:
             there |= {one.number: one for one in new}
             if any(number not in there for number in numbers):
                 continue
-            base = view if view.oid == oid and numbers[: len(view.key)] == view.key else None
-            later = [there[number] for number in numbers[len(view.key) if base else 0 :]]
-            self._view = view = View(later, base, oid)
+            base = self._base
+            later = [there[number] for number in numbers[len(base.key) :]]
+            size = sum(len(one.ids) + len(one.gone) for one in later)
+            if base.oid == oid and base.key and numbers[: len(base.key)] == base.key and size < _TAIL:
+                view = View(later, base, oid)
+            else:
+                view = self._base = View([there[number] for number in numbers], oid=oid)
+            self._view = view
             return view
 
     def postings(

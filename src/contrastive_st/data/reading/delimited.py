@@ -466,17 +466,23 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         column_types=dict.fromkeys(names, pa.string()), include_columns=names, null_values=[NULL],
         strings_can_be_null=True,
     )  # fmt: skip
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=dialect.delimiter, quote_char=dialect.quote or False, ignore_empty_lines=False,
-        newlines_in_values=True,
-    )  # fmt: skip
     with ThreadPoolExecutor(1) as beside:
-        looking = beside.submit(_marks, path, ord(dialect.delimiter), bool(dialect.quote))
-        try:
-            table = pyarrow.csv.read_csv(path, options, parse, convert)
-        except pa.ArrowInvalid:
-            return None
-    if (marks := looking.result()) is None:
+        counting = beside.submit(_quotes_and_lines, path, ord(dialect.delimiter), bool(dialect.quote))
+        for line_ends in (False, True):  # without them in cells it is twice as fast
+            parse = pyarrow.csv.ParseOptions(
+                delimiter=dialect.delimiter, quote_char=dialect.quote or False, ignore_empty_lines=False,
+                newlines_in_values=line_ends,
+            )  # fmt: skip
+            table = None
+            with contextlib.suppress(pa.ArrowInvalid):
+                table = pyarrow.csv.read_csv(path, options, parse, convert)
+            if (counted := counting.result()) is None:
+                return None
+            quotes, lines, slashes = counted
+            each_line = table is not None and len(table) + dialect.header == lines
+            if each_line or not quotes:
+                break
+    if table is None or not (each_line or quotes):
         return None
     last = table.slice(max(len(table) - 1, 0)).to_pylist()
     if any(is_aside([cell or "" for cell in row.values()]) for row in last):
@@ -488,7 +494,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
             return None
     if any(pc.any(pc.starts_with(column, "\ufeff")).as_py() for column in table.columns):  # of files that were joined
         return None
-    odd = r'^="|\\[nrt"]' if marks else ""  # a text as Excel writes it, an escape
+    odd = r'^="|\\[nrt"]' if quotes or slashes else ""  # a text as Excel writes it, an escape
     odd = odd if dialect.quote else r'^="|\\[nrt"\\]'
     if odd and any(pc.any(pc.match_substring_regex(column, odd)).as_py() for column in table.columns):
         return None
@@ -496,8 +502,8 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     return table
 
 
-def _marks(path: Path, delimiter: int, quoted: bool) -> bool | None:
-    """Whether a file has quotes or backslashes; None if quotes are not sound, or for a carriage return alone.
+def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, int, bool] | None:
+    """How many quotes and lines a file has, and whether backslashes; None if quotes are not sound, or for a CR alone.
 
     The quotes of a sound table take turns: one that opens a cell is after a delimiter or a line, one that closes it is
     before one; a doubled quote closes and opens again.
@@ -505,9 +511,11 @@ def _marks(path: Path, delimiter: int, quoted: bool) -> bool | None:
     before, after = np.zeros(256, bool), np.zeros(256, bool)
     before[[delimiter, _NEWLINE, _QUOTE]] = after[[delimiter, _NEWLINE, _RETURN, _QUOTE]] = True
     content = np.memmap(path, np.uint8, "r")
-    last, count, slashes = len(content) - 1, 0, False
+    last = len(content) - 1
+    count, lines, slashes = 0, int(content[last] != _NEWLINE), False
     for start in range(0, len(content), _BLOCK):
         block = content[start : start + _BLOCK]
+        lines += int(np.count_nonzero(block == _NEWLINE))
         slashes = slashes or bool((block == _BACKSLASH).any())
         returns = np.flatnonzero(block == _RETURN) + start
         if (content[np.minimum(returns + 1, last)] != _NEWLINE).any():
@@ -521,4 +529,4 @@ def _marks(path: Path, delimiter: int, quoted: bool) -> bool | None:
             if not after[content[np.minimum(closing + 1, last)]].all():
                 return None
             count += len(places)
-    return None if count % 2 else count > 0 or slashes
+    return None if count % 2 or lines == 1 else (count, lines, slashes)

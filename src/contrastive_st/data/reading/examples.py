@@ -354,19 +354,22 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
                 dropped.add(number, cells)
         total += len(some)
         texts = zip_longest(*(own for own, _ in rows))
+        scores = zip_longest(*(own for _, own in rows), fillvalue=math.nan)
         columns = {str(place): pa.array(column, pa.string()) for place, column in enumerate(texts)}
-        chunks.append(pa.table({**columns, SCORES: pa.array([own for _, own in rows], pa.list_(pa.float64()))}))
+        columns |= {f"score {place}": pa.array(column, pa.float64()) for place, column in enumerate(scores)}
+        chunks.append(pa.table(columns))
     dropped.report(total, strict)
     whole = pa.concat_tables(chunks, promote_options="default")  # null where a chunk has fewer negatives
-    most = len(whole.column_names) - 2  # candidates: without the anchor and the scores
+    most = max(int(name) for name in whole.column_names if name.isdecimal())
     own = by_role.get(NEGATIVE, [])
     if len(own) != most - 1 or set(own) & set(roles.lists):
         own = [f"{own[0] if len(own) == 1 else NEGATIVE}_{number}" for number in range(1, most)]
     result = whole.select([str(place) for place in range(most + 1)])
     result = result.rename_columns([*by_role[ANCHOR], *by_role[POSITIVE], *own])
     if roles.kind == "scored_candidates":
-        scores = [[*own, *[math.nan] * (most - len(own))] for own in whole[SCORES].to_pylist()]
-        result = result.append_column(SCORES, pa.array(scores, pa.list_(pa.float64())))
+        matrix = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
+        offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())
+        result = result.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
     return datasets.Dataset(datasets.table.InMemoryTable(result), fingerprint=new_fingerprint())
 
 

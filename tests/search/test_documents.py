@@ -233,6 +233,17 @@ def test_the_types_of_columns_are_decided_over_the_whole_file(tmp_path):
     assert next(open_corpus(tmp_path / "b.jsonl", former_types=recorded).read()).metadata == {"version": "007"}
 
 
+@pytest.mark.parametrize("kind", ["saved", "jsonl", "folder"])
+def test_every_kind_of_source_knows_the_types_that_were_given(tmp_path, kind):
+    rows, path = [{"text": "a b", "code": "2024-01-01"}, {"text": "c d", "code": "2024-02-02"}], tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if kind == "saved":
+        datasets.Dataset.from_list(rows).save_to_disk(str(path := tmp_path / "saved"))
+    corpus = open_corpus(tmp_path if kind == "folder" else path, types={"code": "text"})
+    assert len(list(corpus.read())) == 2
+    assert corpus.types == {"code": "text"}
+
+
 def test_sentences_and_passages():
     text = (
         'Dr. A. Smith went to St. Ives (1999). He paid 3.50 for it! "Why?" asked J. Doe, e.g. Ann.\n\nNew one。次の文。'

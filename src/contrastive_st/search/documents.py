@@ -182,7 +182,8 @@ def open_corpus(
             note = f"split {hub_split} alone is read (--hub_split reads another: {', '.join(others)})"
             return replace(table, notes=(*table.notes, note)) if others else table
 
-        return Corpus(name, digest_of(parts), functools.partial(choice.documents, [_File(opened)]))
+        read_saved = functools.partial(choice.documents, [_File(opened)])
+        return Corpus(name, digest_of(parts), read_saved, types=choice.decided)
     if not named:
         commit = hub_commit(source, hub_split)
         rows = lambda: stored(source, hub_split, streaming=True, revision=commit)
@@ -456,7 +457,7 @@ class _Choice:
     ) -> Corpus:
         """The corpus of rows from elsewhere, which are asked for again each time that it is read."""
         file = _File(lambda report: Table(self.source, "row", lambda: _rows(rows()), sampled=1000))
-        return Corpus(name, state, functools.partial(self.documents, [file]))
+        return Corpus(name, state, functools.partial(self.documents, [file]), types=self.decided)
 
     def documents(self, files: Sequence[_File], report: Report, some: bool = False) -> Iterator[Document]:
         """The documents of files; one of a folder that is at fault is left out from there on."""

@@ -145,7 +145,7 @@ class _Links:
     """Groups of the numbers 0 to n-1, with the nearest neighbour of each; takes whole arrays of pairs."""
 
     def __init__(self, n: int) -> None:
-        self.group, self.waiting = np.arange(n), list[NDArray[np.int64]]()
+        self.group, self.waiting, self.pairs = np.arange(n), list[NDArray[np.int64]](), 0
         self.best, self.nearest = np.full(n, -2, dtype=np.float32), np.full(n, -1)
 
     def add(self, a: NDArray[np.int64], b: NDArray[np.int64], cosines: NDArray[np.float32]) -> None:
@@ -157,7 +157,8 @@ class _Links:
             better = values > self.best[one]
             self.best[one[better]], self.nearest[one[better]] = values[better], other[better]
         self.waiting.append(np.stack([a, b]))
-        if sum(pairs.shape[1] for pairs in self.waiting) > max(len(self.group), _PAIRS):
+        self.pairs += len(a)
+        if self.pairs > max(len(self.group), _PAIRS):
             self._join()
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -170,7 +171,8 @@ class _Links:
     def _join(self) -> None:
         n, pairs = len(self.group), self.group[np.concatenate([np.empty((2, 0), np.int64), *self.waiting], axis=1)]
         graph = coo_matrix((np.ones(pairs.shape[1], np.bool_), tuple(pairs)), shape=(n, n))
-        self.group, self.waiting = connected_components(graph, directed=False)[1][self.group], []
+        self.group = connected_components(graph, directed=False)[1][self.group]
+        self.waiting, self.pairs = [], 0
 
 
 FORMATS = (".csv", ".json")

@@ -195,6 +195,8 @@ CASES += [
     ("decimal_commas.csv", delimited(table(sentence1=TEXTS, sentence2=OTHERS, score=COMMAS), ";"), "scored_pairs", (*PAIR, 0.5)),
     ("decimal_commas_unknown.csv", delimited(table(left=TEXTS, right=OTHERS, same=COMMAS), ";"), "scored_pairs", (*PAIR, 0.5)),
     ("decimal_commas_beyond.csv", delimited(table(sentence1=TEXTS, sentence2=OTHERS, score=[cell.replace(".", ",") for cell in RATINGS]), ";"), "scored_pairs", (*PAIR, 0.9)),
+    ("decimal_commas.jsonl", table(sentence1=TEXTS, sentence2=OTHERS, score=COMMAS), "scored_pairs", (*PAIR, 0.5)),
+    ("decimal_commas.parquet", table(sentence1=TEXTS, sentence2=OTHERS, score=COMMAS), "scored_pairs", (*PAIR, 0.5)),
     ("decimal_commas_margin.csv", delimited([{**row, "label": row["label"].replace(".", ",")} for row in MARGINS], ";"), "scored_candidates", (*TRIPLET, [0.0, -4.5])),
     ("twice.csv", delimited(table(question=TEXTS, answer=OTHERS, other=WRONG)).replace(b"other", b"answer", 1), "pairs", PAIR),
     ("commas.txt", delimited(table(question=TEXTS, answer=OTHERS)), "pairs", PAIR),

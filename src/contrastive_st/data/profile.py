@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from contrastive_st import text_format
 from contrastive_st.errors import InputError
 
 #: A row: cells by column
 Record = dict[str, Any]
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 BOOLEANS = {"false": 0.0, "true": 1.0}
 #: What R, pandas, spreadsheets and databases write into a file of text for a cell without a value
 MISSING = frozenset({"NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null",
@@ -29,6 +31,18 @@ _BOOLEANS = {"True": True, "False": False, "np.True_": True, "np.False_": False}
 _NULLS = ("NULL", "null", "None", "nan")
 
 
+def with_point(text: str) -> str:
+    """A text; of a number with a decimal comma, where `--decimal comma` is given, with a point.
+
+    Example:
+        >>> with text_format.reading_as(decimal="comma"):
+        ...     with_point("0,5"), with_point("a, b")
+        ('0.5', 'a, b')
+    """
+    comma = text_format.asked.decimal == "comma" and _DECIMAL_COMMA.fullmatch(text)
+    return text.replace(",", ".") if comma else text
+
+
 def number_of(cell: object) -> float | None:
     """The finite number in a cell, which may be written as text; None if there is none.
 
@@ -37,7 +51,8 @@ def number_of(cell: object) -> float | None:
         (0.5, 1.0, None)
     """
     if isinstance(cell, str):
-        return float(cell) if NUMBER.fullmatch(cell) else None
+        text = with_point(cell)
+        return float(text) if NUMBER.fullmatch(text) else None
     if isinstance(cell, (int, float)) and abs(cell) < 1 << 1000 and math.isfinite(cell):
         return float(cell)
     return None

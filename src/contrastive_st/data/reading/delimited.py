@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from contrastive_st import text_format
-from contrastive_st.data.profile import NUMBER, shown
+from contrastive_st.data.profile import NUMBER, shown, with_point
 from contrastive_st.data.roles import NAMES, has_role, role_of, suggested_columns
 from contrastive_st.data.suggestions import (
     CR_AS_BLANK,
@@ -44,7 +44,6 @@ _OF_COPY = {"\\", "N", *_CHARACTERS}  # what comes after a backslash in what dat
 _AFTER_BACKSLASH = re.compile(r"\\(.|$)", re.DOTALL)
 _ESCAPED_QUOTE = re.compile(r'\\("[^",;\t|\r\n])')
 _EXCEL = re.compile(r'="(.*)"', re.DOTALL)  # how Excel writes a text that is like a number
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, give --delimiter '\\t'"
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 #: Columns of QQP, SNLI and MRPC, as `.txt`: quotes around their cells are text
@@ -86,7 +85,6 @@ class Dialect(NamedTuple):
         loose: whether cells beyond the columns are left out, which the files of QQP need.
         escapes: what a backslash is an escape before: `any` mark, `quotes`, what databases escape (`copy`), or nothing;
             None if that is asked about.
-        decimal_commas: whether a comma in a number is its decimal mark.
         notes: what was detected, for messages.
         checked: whether a row that is like a header, or like what programs write around a table, is refused.
     """
@@ -98,7 +96,6 @@ class Dialect(NamedTuple):
     spaced: bool = False
     loose: bool = False
     escapes: str | None = None
-    decimal_commas: bool = False
     notes: tuple[str, ...] = ()
     checked: bool = True
 
@@ -121,10 +118,8 @@ class Dialect(NamedTuple):
             return None
         if written[:2] == '="' and (text := _EXCEL.fullmatch(written)):
             return text[1].replace('""', '"')
-        if self.decimal_commas and _DECIMAL_COMMA.fullmatch(written):
-            return written.replace(",", ".")
         if self.escapes != "copy" or "\\" not in written:
-            return written
+            return with_point(written)
         return re.sub(r"\\(.)", lambda match: _CHARACTERS.get(match[1], match[1]), written)
 
 
@@ -148,8 +143,8 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Seque
         what = "its rows end with a carriage return, and cells have other line ends inside"
         raise InputError(f"{source}: {what}; {converted(CR_AS_LF, source)}")
     escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
-    commas, checked = asked.decimal == "comma", asked.header is not True
-    dialect = Dialect(",", [], True, escapes=escapes, decimal_commas=commas, checked=checked)
+    checked = asked.header is not True
+    dialect = Dialect(",", [], True, escapes=escapes, checked=checked)
     if usual == "," and wanted and asked.header is not False and not escapes:
         csv.field_size_limit(_CELL)
         for delimiter in asked.delimiter or ",;|":
@@ -458,7 +453,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
 
     if "" in held and set(names) <= set(held[""].column_names):
         return held[""].select(list(names))
-    otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose
+    otherwise = dialect.escapes or text_format.asked.decimal == "comma" or dialect.spaced or dialect.loose
     if otherwise or dialect.quote == "'" or dialect.delimiter not in ",;|\t" or "\n" in "".join(dialect.names):
         return None
     options = pyarrow.csv.ReadOptions(column_names=dialect.names, skip_rows=int(dialect.header))

@@ -159,7 +159,7 @@ def _with_target(
     named = {"-1": "", **{str(number): own for number, own in enumerate(names)}} if name in table.classes else {}
 
     def plain(cell: object) -> str:
-        text = "" if cell is None else str(cell).strip()
+        text = "" if cell is None else profile.with_point(str(cell).strip())
         return named.get(text, text)
 
     cells = [plain(cell) for cell in rows[name][:]]

@@ -172,12 +172,13 @@ def test_a_model_stays_where_nothing_takes_its_place(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
-def test_scores_stay_while_the_weights_of_all_modules_do(tmp_path):
+def test_records_stay_while_the_weights_of_all_modules_do(tmp_path):
     seen = []
     for weights in (b"former", b"former", b"new"):
         with replace_model(tmp_path) as temporary:
             (temporary / "2_Dense").mkdir()
             (temporary / "2_Dense" / "model.safetensors").write_bytes(weights)
-        seen.append(sorted(path.name for path in tmp_path.glob("evaluation*")))
+        seen.append(sorted(path.name for path in tmp_path.iterdir() if path.name != "2_Dense"))
         (tmp_path / "evaluation").mkdir(exist_ok=True)
-    assert seen == [[], ["evaluation"], ["evaluation.old"]]
+        (tmp_path / "training_curve.png").write_bytes(b"of these weights")
+    assert seen == [[], ["evaluation", "training_curve.png"], ["evaluation.old", "training_curve.png.old"]]

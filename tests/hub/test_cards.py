@@ -241,8 +241,9 @@ def test_metrics_stay_with_the_weights_that_they_are_of(checkpoint, trained, tok
     SentenceEncoder(BertForCL(tiny_bert(tokenizer)), tokenizer).save_pretrained(checkpoint)
     assert metadata(checkpoint).eval_results is None
     assert not (checkpoint / ".eval_results").exists()
-    assert "other weights than those of its scores: .eval_results is now .eval_results.old, README.md" in caplog.text
-    assert write_card(checkpoint)
+    assert "other weights than those of its records: .eval_results is now .eval_results.old" in caplog.text
+    assert "training_metadata.json is now training_metadata.json.old, README.md has no metrics" in caplog.text
+    assert "was not recorded" in write_card(checkpoint).read_text()
 
 
 def test_a_card_elsewhere_has_the_name_of_the_checkpoint(checkpoint, tmp_path):

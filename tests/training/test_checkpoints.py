@@ -221,6 +221,45 @@ def test_a_run_that_overwrites_another_says_so(run, caplog):
     assert caplog.text.count(line) == 1
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_checkpoints_of_another_run_are_not_taken_for_its_own(run, overwrite, caplog):
+    folder, make = run
+    names = lambda place: sorted(path.name for path in place.glob("checkpoint-*"))
+    former = (folder / "checkpoint-4" / "model.safetensors").read_bytes()
+    changes = {"learning_rate": 1e-3, "save_total_limit": 1, "overwrite_output_dir": overwrite}
+    make(**changes, max_steps=2).train()  # the checkpoints that were there have more steps
+    assert names(folder) == ["checkpoint-2"]
+    assert names(folder / "checkpoints.old") == ["checkpoint-2", "checkpoint-4"]
+    assert (folder / "checkpoints.old" / "checkpoint-4" / "model.safetensors").read_bytes() == former
+    assert f"does not go on from: checkpoint-2, checkpoint-4 moved to {folder / 'checkpoints.old'}" in caplog.text
+    again = make(**changes, max_steps=4, allow_changed_resume=True)
+    again.train(resume_from_checkpoint=True)
+    assert (again.resumed_from, names(folder)) == (str(folder / "checkpoint-2"), ["checkpoint-4"])
+    assert (folder / "checkpoints.old" / "checkpoint-4" / "model.safetensors").read_bytes() == former
+
+
+def test_a_model_has_the_log_of_its_own_run(run):
+    folder, make = run
+    for changes in ({}, {"learning_rate": 1e-3}):
+        trainer = make(**changes, logging_steps=1)
+        trainer.train()
+        trainer.save_state()
+        (folder / "training_curve.png").write_bytes(b"of the run before")
+        trainer.save_model()
+        assert json.loads((folder / "trainer_state.json").read_text())["log_history"] == trainer.state.log_history
+    assert not (folder / "training_curve.png").exists()
+    assert not (folder / "trainer_state.json.old").exists()
+
+
+def test_a_run_keeps_the_checkpoints_up_to_the_one_that_it_resumes_from(run):
+    folder, make = run
+    make(max_steps=3, allow_changed_resume=True, overwrite_output_dir=True).train(str(folder / "checkpoint-2"))
+    assert newest_checkpoint(folder) == folder / "checkpoint-3"
+    with pytest.raises(InputError, match=r"needs .*checkpoint-4, which it would put aside"):
+        make().train(str(folder / "checkpoints.old" / "checkpoint-4"))
+    assert newest_checkpoint(folder) == folder / "checkpoint-3"
+
+
 def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("")
     for folder in (tmp_path / "out", tmp_path / "out" / "run"):

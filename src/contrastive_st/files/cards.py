@@ -15,6 +15,9 @@ from contrastive_st.files.reading import JsonObject
 CARD = "README.md"
 EVALUATION = "evaluation"  # the folder that `contrastive-st evaluate --output` wrote
 EVAL_RESULTS = ".eval_results"  # the Hub's folder of scores
+CURVE, STATE, TRAINING_METADATA = "training_curve.png", "trainer_state.json", "training_metadata.json"
+#: What a folder says of the weights in it
+RECORDS = (EVALUATION, EVAL_RESULTS, CURVE, STATE, TRAINING_METADATA)
 _HEAD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARK = re.compile(r"\n<!-- contrastive-st card ([0-9a-f]{16}) -->\n\Z")
 

@@ -186,8 +186,8 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
     It is for a folder that has other files too, such as the checkpoints of a run, and so cannot be renamed as a whole
     (`atomic_write`). All files are on the disk before the first one is moved. Those by which a model is opened are
     removed before, and moved last: a process that is killed leaves the former model, one that does not open, or the new
-    one; never parts of both. The scores of other weights are put aside: `evaluation` becomes `evaluation.old`,
-    and a card loses its metrics.
+    one; never parts of both. What other weights have scored, and how they were trained, is put aside: `evaluation`
+    becomes `evaluation.old`, and a card loses its metrics.
 
     Yields:
         The temporary folder, in `folder`; what a killed process left there is removed.
@@ -219,7 +219,7 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
                 former, weights = _weight_files(folder), _weight_files(scratch)
                 same, *_ = filecmp.cmpfiles(scratch, folder, former, shallow=False)
                 if former and not former == weights == same:
-                    _forget_scores(folder)
+                    _put_records_aside(folder, new)
                 for path in [*(folder / name for name in reversed(OPENED_BY)), *stale]:
                     path.unlink(missing_ok=True)
                 for name in [*sorted(new.difference(last)), *last]:
@@ -238,14 +238,14 @@ def _weight_files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
-def _forget_scores(folder: Path) -> None:
-    """Put the scores of former weights aside."""
-    from contrastive_st.files.cards import CARD, EVAL_RESULTS, EVALUATION, read_head, with_head
+def _put_records_aside(folder: Path, new: set[Path]) -> None:
+    """Put aside what a folder says of former weights; `new` are the files that come into it."""
+    from contrastive_st.files.cards import CARD, RECORDS, read_head, with_head
 
     changes, card = [], folder / CARD
-    with log_failures(f"the scores of former weights stay in {folder}"):
-        for path in (folder / EVALUATION, folder / EVAL_RESULTS):
-            if path.is_dir():
+    with log_failures(f"the records of former weights stay in {folder}"):
+        for path in (folder / name for name in RECORDS if Path(name) not in new):
+            if path.exists():
                 old = path.with_name(f"{path.name}.old")
                 shutil.rmtree(old, ignore_errors=True)
                 os.replace(path, old)
@@ -255,7 +255,7 @@ def _forget_scores(folder: Path) -> None:
                 file.write_bytes(with_head(card, head))
             changes.append(f"{CARD} has no metrics (a new one: contrastive-st card {folder})")
     if changes:
-        logger.warning(f"{folder} has other weights than those of its scores: {', '.join(changes)}")
+        logger.warning(f"{folder} has other weights than those of its records: {', '.join(changes)}")
 
 
 @contextlib.contextmanager

@@ -23,7 +23,16 @@ from huggingface_hub import ModelCardData, hf_hub_url
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report, eval_results, model_index
-from contrastive_st.files.cards import CARD, EVALUATION, marked, read_head, was_edited
+from contrastive_st.files.cards import (
+    CARD,
+    CURVE,
+    EVALUATION,
+    STATE,
+    TRAINING_METADATA,
+    marked,
+    read_head,
+    was_edited,
+)
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, folder_name, read_export
 from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import JsonObject, read_json
@@ -31,10 +40,8 @@ from contrastive_st.files.writing import write_files
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.checkpoint import Checkpoint, of_settings, written_by_another
 from contrastive_st.plots import training_curve_png
-from contrastive_st.training.metadata import TRAINING_METADATA, read_training_metadata
+from contrastive_st.training.metadata import read_training_metadata
 from contrastive_st.training.methods import Method, method_of
-
-CURVE = "training_curve.png"
 
 
 @dataclass
@@ -447,7 +454,7 @@ def _of_author(card: Path) -> JsonObject:
 
 
 def _curve(folder: Path, log_history: Sequence[Mapping[str, object]] | None) -> bytes | None:
-    state = folder / "trainer_state.json"
+    state = folder / STATE
     if log_history is None and state.is_file():
         log_history = read_json(state).get("log_history")
     return training_curve_png(log_history or ())

@@ -12,7 +12,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 
 from contrastive_st.errors import InputError
-from contrastive_st.files.cards import CARD, EVALUATION, was_edited
+from contrastive_st.files.cards import CARD, EVALUATION, STATE, TRAINING_METADATA, was_edited
 from contrastive_st.files.download import RESUMING, hub_errors
 from contrastive_st.files.folders import (
     ADAPTER,
@@ -29,7 +29,6 @@ from contrastive_st.files.redact import log_failures
 from contrastive_st.files.writing import TOKENIZER_FILES, atomic_write, check_target
 from contrastive_st.hub.cards import CardData, CheckpointMetadata, card_files
 from contrastive_st.models.checkpoint import modules_of
-from contrastive_st.training.metadata import TRAINING_METADATA
 
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
@@ -39,7 +38,7 @@ _NAMES = (*TOKENIZER_FILES, "*_vocab.json", "vocab-*.json", "dict.txt", "word_*.
           "normalizer.json", "*.spm", "tokenizer.json", "*config*.json", "modules.json", "*.index.json",
           TRAINING_METADATA, f"*{CLASSIFIER[0]}")  # fmt: skip
 ARCHITECTURES = Path(__file__).parents[1] / "models" / "architectures"  # the code that travels with checkpoints
-_LEFT_OUT = ("trainer_state.json", TRAINED)  # the first names folders of this machine, the second is for resuming a run
+_LEFT_OUT = (STATE, TRAINED)  # the first names folders of this machine, the second is for resuming a run
 
 
 def pull(name: str, revision: str | None = None, to: str | Path | None = None, token: str | None = None) -> Path:

@@ -16,6 +16,7 @@ from contrastive_st.data import DocPair
 from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
 from contrastive_st.evaluation.docs_search import package_task
+from contrastive_st.files.cards import CURVE
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.writing import write_files, write_json
 from contrastive_st.models.base import ForCL
@@ -140,7 +141,7 @@ def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapp
     """Print the metrics before and after training, and write them and the training curve next to the checkpoint."""
     folder = Path(str(trainer.args.output_dir))
     if curve := training_curve_png(trainer.state.log_history):
-        write_files(folder, {"training_curve.png": curve})
+        write_files(folder, {CURVE: curve})
     for name, value in after.items():
         if name in before and not name.endswith(("epoch", "_runtime", "_per_second")):
             done(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")

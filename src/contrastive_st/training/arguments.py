@@ -78,7 +78,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
         default=False,
     )
     momentum: Share = option("With momentum_queue: decay of the moving average per step.", default=0.999)
-    overwrite_output_dir: bool = option("Write to an output folder that holds another run.", default=False)
+    overwrite_output_dir: bool = option(
+        "Write to an output folder that holds another run; its checkpoints are moved to checkpoints.old.", default=False
+    )
     resume_from_checkpoint: str | None = field(
         default=None,
         metadata={

@@ -2,6 +2,7 @@
 
     save     every process writes into a hidden folder; one process fsyncs it and renames it to `checkpoint-N`;
              so is the model at the end, whose files take the places of those in the output folder
+    begin    checkpoints that the run does not go on from, such as those of another run, go to `checkpoints.old`
     resume   from the newest complete checkpoint; one that is damaged, lacks weights, has pickled ones, or is of another
              run (`resumable.py`) is refused with an error of one line; a finished run ends at once
 
@@ -40,6 +41,7 @@ from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, about, first_line, one_line
+from contrastive_st.files.cards import STATE
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import JsonObject, digest_of_file, read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors, write_json
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from optuna import Trial
 
 logger = logging.getLogger(__name__)
-STATE, RUN = "trainer_state.json", "resumable_run.json"
+RUN, _OLD = "resumable_run.json", "checkpoints.old"
 _LOCK = ".training.lock"
 _BEFORE = ("runs", _LOCK)  # what a run leaves that did not begin: logs of TensorBoard, and the lock if it was killed
 _STATES = ("optimizer.pt", "scheduler.pt")
@@ -131,6 +133,8 @@ class CheckpointTrainer(Trainer):
         self._run = settings_record(self, self._given_optimizer)
         with _only_training(folder), contextlib.ExitStack() as self._opening:
             checkpoint = self.resumed_from = from_first(lambda: self._to_resume_from(folder, resume_from_checkpoint))
+            base = self.core.name_or_path if has_adapter(self.core) else None
+            from_first(lambda: _put_aside(Path(self._get_output_dir(trial)), checkpoint, base))
             if checkpoint is not None:  # until training begins, errors are those of its files
                 self._opening.enter_context(about(checkpoint))
             try:
@@ -241,6 +245,8 @@ class CheckpointTrainer(Trainer):
                     saved.write_max_length(path, most_tokens(tokenizer.model_max_length, saved.config))
             for write in self.beside_model:
                 write(path)
+            if replaced and Path(folder) == Path(str(run)):  # or that of a former run would be put aside
+                self.state.save_to_json(str(path / STATE))
             if replaced and isinstance(tokenizer, PreTrainedTokenizerBase):
                 encoder = SentenceEncoder(own_module(saved), tokenizer, name=folder)
                 check_read_back(encoder, path, vectors=not self.is_fsdp_enabled)
@@ -408,9 +414,8 @@ def newest_checkpoint(folder: str | Path) -> Path | None:
         >>> newest_checkpoint("no_such_folder") is None
         True
     """
-    result = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdigit()]
     passed = []
-    for path in sorted(result, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
+    for path in reversed(_by_step(folder)):
         try:
             check_checkpoint(path)
         except Exception as error:  # a library says what is wrong with its file
@@ -422,6 +427,41 @@ def newest_checkpoint(folder: str | Path) -> Path | None:
     if passed:
         raise InputError(f"no complete checkpoint in {folder}: {'; '.join(passed)}")
     return None
+
+
+def _by_step(folder: str | Path) -> list[Path]:
+    """The checkpoints of a folder, from the first step to the last; damaged ones too."""
+    steps = {path: path.name.removeprefix("checkpoint-") for path in Path(folder).glob("checkpoint-*")}
+    return sorted((path for path, step in steps.items() if step.isdigit()), key=lambda path: int(steps[path]))
+
+
+def _put_aside(run: Path, resumed: str | None, base: str | None) -> None:
+    """Move the checkpoints that a run does not go on from, so that none is taken for one of its own.
+
+    Args:
+        run: the folder of its checkpoints.
+        resumed: the checkpoint that it resumes from; those before are its own too.
+        base: the base of the adapter that it trains.
+
+    Raises:
+        InputError: the run needs one of them.
+    """
+    used = [Path(name).resolve() for name in (resumed, base) if name]
+    checkpoints, old = _by_step(run), run / _OLD
+    places = [path.resolve() for path in checkpoints]
+    own = places.index(used[0]) + 1 if resumed and used[0] in places else 0
+    if not (former := checkpoints[own:]):
+        return
+    for path in used:
+        if any(path.is_relative_to(place) for place in (*places[own:], old.resolve())):
+            raise InputError(f"this run needs {path}, which it would put aside; choose another output_dir")
+    with write_errors(old):
+        shutil.rmtree(old, ignore_errors=True)
+        old.mkdir()
+        for path in former:
+            os.replace(path, old / path.name)
+    names = ", ".join(path.name for path in former)
+    logger.warning(f"{run} has checkpoints that this run does not go on from: {names} moved to {old}")
 
 
 def last_good(folder: str) -> str:

@@ -17,6 +17,7 @@ from torch import nn
 from transformers import TrainingArguments
 
 from contrastive_st.errors import installed_version
+from contrastive_st.files.cards import TRAINING_METADATA
 from contrastive_st.files.folders import folder_name
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
@@ -27,7 +28,6 @@ from contrastive_st.processors import affinity
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.methods import method_of
 
-TRAINING_METADATA = "training_metadata.json"
 _SECTIONS = re.compile(r"^(?:Args|Example|Raises|Attributes):", re.MULTILINE)  # of a docstring
 _PACKAGES = ("contrastive-st", "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
 _ALWAYS = (

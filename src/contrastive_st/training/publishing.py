@@ -15,11 +15,12 @@ from transformers.trainer_utils import HubStrategy
 from transformers.utils.hub import PushInProgress
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.cards import TRAINING_METADATA
 from contrastive_st.files.download import hub_errors
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import log_failures
 from contrastive_st.training.checkpoints import CheckpointTrainer
-from contrastive_st.training.metadata import TRAINING_METADATA, Clock, training_metadata, write_training_metadata
+from contrastive_st.training.metadata import Clock, training_metadata, write_training_metadata
 
 logger = logging.getLogger(__name__)
 CONFIG = "config.json"

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from contrastive_st import InputError
 from contrastive_st.files import writing
-from contrastive_st.files.writing import atomic_write, check_target, replace_model, write_files
+from contrastive_st.files.writing import atomic_write, check_target, only_writer, replace_model, write_files
 
 
 def content(folder):
@@ -48,6 +48,20 @@ def test_what_is_there_is_replaced_only_when_told(tmp_path):
     with pytest.raises(InputError, match="directory"), atomic_write(tmp_path / "model", overwrite=True) as file:
         file.write_bytes(b"a file in the place of a folder")
     assert content(tmp_path) == {"a": b"new", "model/new": b"new"}
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "disk" / "empty").mkdir(parents=True)
+    (tmp_path / "disk" / "a").write_bytes(b"old")
+    for name in ("a", "empty"):
+        (tmp_path / name).symlink_to(tmp_path / "disk" / name)
+    with only_writer(tmp_path / "empty"), atomic_write(tmp_path / "empty") as folder:
+        folder.mkdir()
+        (folder / "new").write_bytes(b"new")
+    write_files(tmp_path, {"a": b"new"})
+    assert content(tmp_path / "disk") == {"a": b"new", "empty/new": b"new"}
+    assert (tmp_path / "a").is_symlink()
+    assert (tmp_path / "empty").is_symlink()
 
 
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def check_target(
         formats: the suffixes that can be written, if not all.
 
     Returns:
-        The path.
+        The path; of a link, what it leads to, which is written in its place.
 
     Raises:
         InputError: the path has another suffix or exists, its folder is missing or read-only, or its name is too long.
@@ -79,6 +79,8 @@ def check_target(
             there = False
         if there and not overwrite:
             raise InputError(f"{path} exists already; choose another name or {f'give {flag}' if flag else 'remove it'}")
+        if path.is_symlink():
+            path = Path(os.path.realpath(path))
         parent = path.absolute().parent
         while parents and not parent.exists():
             parent = parent.parent
@@ -125,7 +127,7 @@ def atomic_write(
             yield scratch / path.name
             _to_disk(scratch, scratch.stat().st_mode & 0o666)
             new = scratch / path.name
-            if new.is_dir() and path.is_dir() and not path.is_symlink():  # a rename replaces files and empty folders
+            if new.is_dir() and path.is_dir():  # a rename replaces files and empty folders
                 os.replace(path, scratch / f"{secrets.token_hex(8)}.old")
             os.replace(new, path)
             _sync(path.absolute().parent)

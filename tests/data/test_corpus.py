@@ -211,6 +211,9 @@ def test_a_conversion_that_fails_leaves_nothing_behind(tokenizer, tmp_path, monk
     with pytest.raises(InputError):
         SentenceCorpus(path, tokenizer, 8)
     assert [p.name for p in (tmp_path / "cache" / "contrastive_st").iterdir() if p.suffix != ".lock"] == []
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", path / "cache")
+    with pytest.raises(InputError, match=r"a\.parquet/cache/.* cannot be written: .*; HF_HOME"):
+        SentenceCorpus(path, tokenizer, 8)
 
 
 def test_raw_text_in_another_encoding_is_read_with_a_line(tmp_path, caplog):

@@ -21,7 +21,7 @@ from contrastive_st.data.reading.content import check_file, format_of, numbered_
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.writing import atomic_write, write_errors
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.tokens import prompt_length, token_ids
 
@@ -90,9 +90,14 @@ Sentence = tuple[str, bool]  # a text, and whether it starts a document
 
 
 def cache_file(name: str) -> Path:
-    """A file of this package in the cache of `datasets`, whose folder exists."""
+    """A file of this package in the cache of `datasets`, whose folder exists.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
-    folder.mkdir(parents=True, exist_ok=True)
+    with write_errors(folder, "HF_HOME names another folder for caches"):
+        folder.mkdir(parents=True, exist_ok=True)
     return folder / name
 
 

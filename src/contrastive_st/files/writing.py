@@ -261,8 +261,8 @@ def _put_records_aside(folder: Path, new: set[Path]) -> None:
 
 
 @contextlib.contextmanager
-def write_errors(path: Path) -> Iterator[None]:
-    """Turn errors of writing into an `InputError` of one line that names the path.
+def write_errors(path: Path, mend: str = "") -> Iterator[None]:
+    """Turn errors of writing into an `InputError` of one line that names the path, and how to `mend` it.
 
     Raises:
         InputError: the disk is full or read-only, or another error of writing.
@@ -272,7 +272,7 @@ def write_errors(path: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
         shown = str(path) if len(str(path)) < 150 else f"{str(path)[:100]}...{str(path)[-40:]}"
-        raise InputError(f"{shown} cannot be written: {why}") from error
+        raise InputError(f"{shown} cannot be written: {why}" + f"; {mend}" * bool(mend)) from error
 
 
 @contextlib.contextmanager

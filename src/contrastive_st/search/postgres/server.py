@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from contrastive_st.errors import InputError, first_line, require
+from contrastive_st.files.writing import write_errors
 from contrastive_st.terminal import tell
 
 _CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
@@ -83,8 +84,9 @@ class EmbeddedServer:
         self.pgdata = self.folder / "pgdata"
         self._account = account_for(self.folder)
         self._bin = _reachable_binaries(self._account)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._users, self._process = _lock_file(self.folder / "users.lock"), os.getpid()  # held until close
+        with write_errors(self.folder, "choose another folder with --store"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._users, self._process = _lock_file(self.folder / "users.lock"), os.getpid()  # held until close
         if self._account and (closed := self._account.closed_parent(self.folder)):  # PostgreSQL's error is less clear
             raise InputError(
                 f"PostgreSQL does not run as root, and account {self._account.name!r} cannot pass through {closed}; "

@@ -11,6 +11,7 @@ from datasets import Dataset
 from small_checkpoints import sentence_transformers_folder
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
+    AutoTokenizer,
     BertConfig,
     BertModel,
     BertTokenizerFast,
@@ -36,6 +37,7 @@ from contrastive_st import (
 from contrastive_st.hub.convert import convert, merge
 from contrastive_st.models import add_lora, load_tokenizer
 from contrastive_st.models.read_back import check_read_back
+from contrastive_st.models.saving import write_tokenizer
 from contrastive_st.models.students import student_of
 
 WORDS = ["The", "Cat", "sat", "on", "a", "mat", "while", "Rain", "fell", "over", "the", "Old", "town"]
@@ -240,6 +242,16 @@ def test_what_is_saved_is_what_is_opened(writer, tmp_path):
         np.testing.assert_allclose(getattr(peer, ask)(TEXTS, show_progress_bar=False), vectors, **within)
     if case["lower"]:
         np.testing.assert_allclose(*opened.encode(TEXTS[:2]), **within)
+
+
+def test_a_tokenizer_is_saved_alike_before_and_after_it_was_opened(tokenizer, tmp_path):
+    words = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    new = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[PAD]", model_max_length=9)
+    new(TEXTS, truncation=True)
+    write_tokenizer(new, tmp_path / "a")
+    write_tokenizer(AutoTokenizer.from_pretrained(tmp_path / "a"), tmp_path / "b")
+    a, b = ({path.name: path.read_text() for path in (tmp_path / name).iterdir()} for name in "ab")
+    assert a == b
 
 
 def _forgets_changes(tokenizer, folder):

@@ -137,6 +137,16 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
         folder: the folder of its model.
     """
     tokenizer.save_pretrained(folder)
+    path = Path(folder, "tokenizer_config.json")
+    config = read_json(path, dict)
+    # Of a tokenizer that was opened, transformers also writes from where, and how tokenizer.json says texts are cut.
+    cut = (tokenizer.backend_tokenizer.truncation if tokenizer.is_fast else None) or {}
+    said = {"max_length": "max_length", "stride": "stride", "truncation_side": "direction",
+            "truncation_strategy": "strategy"}  # fmt: skip
+    twice = [name for name, key in said.items() if key in cut and config.get(name) == cut[key]]
+    for name in ("is_local", "local_files_only", *twice):
+        config.pop(name, None)
+    write_json(path, config)
 
     def reads_alike() -> bool:
         opened = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -144,7 +154,6 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
 
     if not tokenizer.is_fast or reads_alike():
         return
-    path = Path(folder, "tokenizer_config.json")
     names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}
     write_json(path, read_json(path, dict) | names)
     path = Path(folder, TRANSFORMER_FILE)

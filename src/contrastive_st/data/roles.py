@@ -92,7 +92,7 @@ NAMES = frozenset({*_ROLE_OF, NEGATIVE})
 _NAMED = tuple(name for name in _ROLE if name != UNUSED)
 _TEXT_ROLES = (ANCHOR, POSITIVE, NEGATIVE, TEXT)
 #: Cells that nobody would embed: addresses, dates, digests
-_MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
+_MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*( UTC)?)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
 _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a target is a text
 _NUMBERED = re.compile(r"((?:text|sentence|sent|passage|t|s)_?)(\d)")  # from 0: anchor, positive, negatives
 _REFERS = re.compile(r"(hard_?)?((posi|nega)tives?_\w+|(pos|neg)_(p?ids?|ctxs?|docs?|passages?|documents?)\w*)")
@@ -500,15 +500,17 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
         return [{single[0]: TEXT, **way} for way in ways] if single else []
     roles = {firsts[0]: ANCHOR, seconds[0]: POSITIVE, **dict.fromkeys(by(NEGATIVE), NEGATIVE)}
     targets = {name: SCORES if by(NEGATIVE) else own for own in (SCORES, SCORE, LABEL) for name in by(own)[:1]}
+    alone = [{firsts[0]: TEXT}] * (firsts[0] in by(TEXT) and seconds[0] in by(None))
     if targets:
-        return [{**roles, **dict(list(targets.items())[:1])}, roles]
+        target = dict(list(targets.items())[:1])
+        classes = [{**text, **target} for text in alone if LABEL in target.values()]
+        return [*classes, {**roles, **target}, roles]
     roles |= {name: str(role[name]) for name in by(POSITIVE_SCORE, NEGATIVE_SCORE)}
     rest = [name for name in by(None) if name not in roles and not by(NEGATIVE)]
     numbers = [name for name in rest if all(_number(cell) is not None for cell in cells[name])]
     ways = [{**roles, name: SCORE if name in numbers else LABEL} for name in rest if name in (*numbers, *few)]
     negatives = [name for name in rest if name in texts]
     each = [*([name] for name in negatives), negatives][: len(negatives) + (len(negatives) > 1)]
-    alone = [{firsts[0]: TEXT}] * (firsts[0] in by(TEXT) and seconds[0] in by(None))
     return [*ways, roles, *alone, *({**roles, **dict.fromkeys(some, NEGATIVE)} for some in each)]
 
 

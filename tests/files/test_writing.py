@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from contrastive_st import InputError
 from contrastive_st.files import writing
-from contrastive_st.files.writing import atomic_write, check_target, only_writer, replace_model, write_files
+from contrastive_st.files.writing import atomic_write, check_target, only_writer, replace_model, write_files, write_json
 
 
 def content(folder):
@@ -58,10 +58,23 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
     with only_writer(tmp_path / "empty"), atomic_write(tmp_path / "empty") as folder:
         folder.mkdir()
         (folder / "new").write_bytes(b"new")
-    write_files(tmp_path, {"a": b"new"})
+    with atomic_write(tmp_path / "a", overwrite=True) as file:
+        file.write_bytes(b"new")
     assert content(tmp_path / "disk") == {"a": b"new", "empty/new": b"new"}
     assert (tmp_path / "a").is_symlink()
     assert (tmp_path / "empty").is_symlink()
+
+
+def test_a_link_in_a_folder_is_replaced(tmp_path):
+    """The Hub's cache has links to files that other revisions share."""
+    (tmp_path / "blob").write_text("of the Hub")
+    for name in ("config.json", "README.md"):
+        (tmp_path / name).symlink_to(tmp_path / "blob")
+    write_json(tmp_path / "config.json", {})
+    write_files(tmp_path, {"README.md": b"a card"})
+    assert (tmp_path / "blob").read_text() == "of the Hub"
+    assert (tmp_path / "config.json").read_text() == "{}\n"
+    assert (tmp_path / "README.md").read_text() == "a card"
 
 
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):

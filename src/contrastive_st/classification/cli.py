@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -133,9 +133,12 @@ class Classify(TuningSettings):
         if folder is None:
             why = "--tune changes the encoder" if self.tune else "--model names no local folder"
             raise InputError(f"{why}; give a folder for the classifier with --output FOLDER")
-        settings = {name: getattr(self, name) for name in SentenceClassifier().get_params() if hasattr(self, name)}
+        tuning = {spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)}
         with only_writer(folder, flag="", parents=True) if self.tune else nullcontext():
-            classifier = SentenceClassifier(encoder, **settings)
+            classifier = SentenceClassifier(
+                encoder, head=self.head, C=self.C, lexical=self.lexical, thresholds=self.thresholds,
+                tune=self.tune, **tuning,
+            )  # fmt: skip
             classifier.fit(examples.texts, examples.labels)
             path = classifier.save_pretrained(folder, self.classifier)
         counts = ", ".join(f"{count} {label}" for label, count in sorted(Counter(_each(examples.labels)).items()))

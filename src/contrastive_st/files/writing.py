@@ -44,6 +44,7 @@ def check_target(
     flag: str = "--overwrite",
     parents: bool = False,
     formats: Sequence[str] = (),
+    through: bool = True,
 ) -> Path:
     """Raise an error if a path cannot be written to; call it before you compute what is written there.
 
@@ -53,9 +54,10 @@ def check_target(
         flag: the flag for overwriting that the message suggests; "" if there is none.
         parents: missing parent folders will be created.
         formats: the suffixes that can be written, if not all.
+        through: of a link, what it leads to is written; else the link is replaced.
 
     Returns:
-        The path; of a link, what it leads to, which is written in its place.
+        The path that is written.
 
     Raises:
         InputError: the path has another suffix or exists, its folder is missing or read-only, or its name is too long.
@@ -79,7 +81,7 @@ def check_target(
             there = False
         if there and not overwrite:
             raise InputError(f"{path} exists already; choose another name or {f'give {flag}' if flag else 'remove it'}")
-        if path.is_symlink():
+        if through and path.is_symlink():
             path = Path(os.path.realpath(path))
         parent = path.absolute().parent
         while parents and not parent.exists():
@@ -92,7 +94,7 @@ def check_target(
 
 @contextlib.contextmanager
 def atomic_write(
-    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False
+    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False, through: bool = True
 ) -> Iterator[Path]:
     """A context that gives a temporary path for a file or a folder, and renames it to `path` at the end.
 
@@ -104,6 +106,7 @@ def atomic_write(
         overwrite: replace an existing file or folder.
         flag: the flag for overwriting that a message suggests; "" if there is none.
         parents: create missing parent folders.
+        through: as for `check_target`. Files of a folder replace links: those in the Hub's cache lead to shared files.
 
     Yields:
         A path of the same name in a temporary folder next to `path`; the file or folder does not exist yet.
@@ -119,7 +122,7 @@ def atomic_write(
         ...     os.listdir(folder)
         ['a.txt']
     """
-    path = check_target(path, overwrite, flag, parents)
+    path = check_target(path, overwrite, flag, parents, through=through)
     scratch = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         with write_errors(path):
@@ -147,7 +150,7 @@ def write_json(path: str | Path, content: object, **layout: Any) -> None:
         InputError: the disk is full or read-only.
     """
     text = json.dumps(content, **{"indent": 2, "ensure_ascii": False} | layout) + "\n"
-    with atomic_write(path, overwrite=True, parents=True) as file:
+    with atomic_write(path, overwrite=True, parents=True, through=False) as file:
         # Half a surrogate pair, as in the name of a file that is not UTF-8, becomes its escape in JSON.
         file.write_bytes(text.encode("utf-8", "backslashreplace"))
 
@@ -169,7 +172,8 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
     paths = [folder / name for name in files]
     with contextlib.ExitStack() as whole:
         for path, content in zip(paths, files.values(), strict=True):
-            whole.enter_context(atomic_write(path, overwrite=True, parents=True)).write_bytes(content)
+            new = whole.enter_context(atomic_write(path, overwrite=True, parents=True, through=False))
+            new.write_bytes(content)
     return paths
 
 
@@ -253,7 +257,7 @@ def _put_records_aside(folder: Path, new: set[Path]) -> None:
                 os.replace(path, old)
                 changes.append(f"{path.name} is now {old.name}")
         if card.is_file() and (head := read_head(card)).pop("model-index", None):
-            with atomic_write(card, overwrite=True) as file:
+            with atomic_write(card, overwrite=True, through=False) as file:
                 file.write_bytes(with_head(card, head))
             changes.append(f"{CARD} has no metrics (a new one: contrastive-st card {folder})")
     if changes:
@@ -277,7 +281,7 @@ def write_errors(path: Path, mend: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_writer(
-    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False
+    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False, through: bool = True
 ) -> Iterator[Path]:
     """A context in which no other process writes to an output; whoever comes second does not compute for nothing.
 

@@ -289,15 +289,15 @@ def load_tokenizer(
         raise InputError(f"{checkpoint.name} has no tokenizer files; save the tokenizer in the same folder")
     limits = {"max_seq_length": checkpoint.max_length} if checkpoint.max_length is not None else {}
     limits = limits or {"model_max_length": tokenizer.model_max_length}
-    if checkpoint.is_table:  # which other loaders read as far as config.json says
-        length = Reading.of_folder(checkpoint.folder, tokenizer.backend_tokenizer).max_length
-        limits = {"model_max_length": length or 1 << 30}
     config = load_config(checkpoint) if (checkpoint.model / "config.json").is_file() else None
     if config is not None:
         limits["max_position_embeddings"] = max_positions(config)
     for name, limit in limits.items():
         checked(f"{checkpoint.name}: {name}", limit, Annotated[float, Ge(1)])
     tokenizer.model_max_length = int(min(limits.values()))
+    if checkpoint.is_table:  # which other loaders read as far as config.json says
+        length = Reading.of_folder(checkpoint.folder, tokenizer.backend_tokenizer).max_length
+        tokenizer.model_max_length = length or 1 << 30
     rows = None if config is None else getattr(config.get_text_config(), "vocab_size", None)
     if isinstance(rows, int):
         # of tokens that were added, those that every text has count: transformers itself adds some that no text has

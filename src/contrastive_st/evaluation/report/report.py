@@ -275,7 +275,7 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
     for result in reversed(before.get("results", [])):
         metrics = [metric for key, metric in _scored(result).items() if key not in new]
         index["results"][:0] = [{**result, "metrics": metrics}] if metrics else []
-    with atomic_write(path, overwrite=True) as file:
+    with atomic_write(path, overwrite=True, through=False) as file:
         file.write_bytes(with_head(Path(path), head | {"model-index": [index]}))
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.files.writing import check_target, write_json
@@ -21,7 +19,6 @@ from contrastive_st.vectors import unit_vectors
 
 HEAD = 64  # dimensions that are enough to exclude most pairs
 _ROUNDING = 1e-6  # of the cosine of a text with itself
-_PAIRS = 1 << 20  # near pairs that are kept, until their groups are joined
 _ROWS = 8192  # vectors that are compared with their equals at a time
 
 
@@ -142,10 +139,10 @@ class _Rows:
 
 
 class _Links:
-    """Groups of the numbers 0 to n-1, with the nearest neighbour of each; takes whole arrays of pairs."""
+    """Union-find over the numbers 0 to n-1, with the nearest neighbour of each; takes whole arrays of pairs."""
 
     def __init__(self, n: int) -> None:
-        self.group, self.waiting, self.pairs = np.arange(n), list[NDArray[np.int64]](), 0
+        self.parent = np.arange(n)
         self.best, self.nearest = np.full(n, -2, dtype=np.float32), np.full(n, -1)
 
     def add(self, a: NDArray[np.int64], b: NDArray[np.int64], cosines: NDArray[np.float32]) -> None:
@@ -156,23 +153,28 @@ class _Links:
             one, other, values = one[order], other[order], cosines[order]
             better = values > self.best[one]
             self.best[one[better]], self.nearest[one[better]] = values[better], other[better]
-        self.waiting.append(np.stack([a, b]))
-        self.pairs += len(a)
-        if self.pairs > max(len(self.group), _PAIRS):
-            self._join()
+        a, b = self._find(a), self._find(b)
+        while len(a):  # the lowest of the roots becomes that of both groups
+            nodes, lower = np.maximum(a, b), np.minimum(a, b)
+            np.minimum.at(self.parent, nodes, lower)
+            while (up := self.parent[self.parent[nodes]]).tobytes() != self.parent[nodes].tobytes():
+                self.parent[nodes] = up  # each step halves the way of all of them
+            a, b = self.parent[a], self.parent[b]
+            a, b = a[a != b], b[a != b]
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers that have a link, group by group, and the group of each."""
-        self._join()
+        """The numbers that have a link, in the order of their roots, and these roots."""
         members = np.flatnonzero(self.nearest >= 0)
-        order = np.argsort(self.group[members], kind="stable")
-        return members[order], self.group[members[order]]
+        roots = self._find(members)
+        order = np.argsort(roots, kind="stable")
+        return members[order], roots[order]
 
-    def _join(self) -> None:
-        n, pairs = len(self.group), self.group[np.concatenate([np.empty((2, 0), np.int64), *self.waiting], axis=1)]
-        graph = coo_matrix((np.ones(pairs.shape[1], np.bool_), tuple(pairs)), shape=(n, n))
-        self.group = connected_components(graph, directed=False)[1][self.group]
-        self.waiting, self.pairs = [], 0
+    def _find(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        roots = self.parent[places]
+        while (up := self.parent[roots]).tobytes() != roots.tobytes():
+            roots = up
+        self.parent[places] = roots
+        return roots
 
 
 FORMATS = (".csv", ".json")

@@ -220,7 +220,7 @@ for command in {CANNOT}:
 """
     for command, line in zip(CANNOT, lite.code(code).splitlines(), strict=True):
         assert line.startswith(f"{command} 2 error: ")
-        assert line.endswith("pip install 'contrastive-st'")
+        assert line.endswith(f"pip install 'contrastive-st{'[app]' * (command == 'serve')}'")
 
 
 def test_a_name_it_cannot_import_says_what_to_install(lite):

@@ -281,7 +281,7 @@ def write_errors(path: Path, mend: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_writer(
-    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False, through: bool = True
+    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False
 ) -> Iterator[Path]:
     """A context in which no other process writes to an output; whoever comes second does not compute for nothing.
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import gzip
+import json
 import re
 import time
 from types import SimpleNamespace
@@ -151,6 +152,16 @@ def test_what_the_document_says_of_filters_is_read(text):
 def test_the_document_has_the_filters_that_are_read(text):
     assert parse(text)
     assert re.search(PATTERN, text)
+
+
+def test_the_document_means_the_same_in_each_dialect_of_regular_expressions(topics):
+    # white space has U+001F in Python, not in Rust and JavaScript, whose has U+FEFF
+    patterns = re.findall(r'"pattern":\s*("(?:[^"\\]|\\.)*")', topics.get("/openapi.json").text)
+    shorthands = [re.findall(r"(?<!\\)(?:\\\\)*(\\[sSdDwWbB])", json.loads(one)) for one in patterns]
+    assert shorthands == [[]] * len(shorthands) != []
+    spaces = [chr(code) for code in range(0x3001) if chr(code).isspace()]
+    assert [re.search(PATTERN, f"{space}==a") for space in spaces] == [None] * len(spaces)
+    assert all(re.search(PATTERN, f"{space}a =={space}b") for space in spaces)
 
 
 def test_notes_say_why_there_are_no_hits_or_fewer(topics):

@@ -97,14 +97,18 @@ class SimilarityRequest(_Strict):
     parameters: TextOptions = TextOptions()
 
 
-_COLUMN = rf'({QUOTED}|[^<>=!;"\s][^<>=!;]*)'
-_VALUE = rf"""\s*({QUOTED}\s*|{OF_SQL}\s*|[^,;"'\s][^,;]*)?"""
+# The white space that is stripped, one by one: \s is Python's, Rust's or JavaScript's where a client reads the document
+_SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_BLANK, _BREAK = f"[{_SPACES}]*", f"[{_SPACES};]*"
+_COLUMN = rf'({QUOTED}|[^<>=!;"{_SPACES}][^<>=!;]*)'
+_VALUE = rf"""{_BLANK}({QUOTED}{_BLANK}|{OF_SQL}{_BLANK}|[^,;"'{_SPACES}][^,;]*)?"""
 _END = f"({NUMBER}|{DATE.replace(',', '')})"  # without the comma that may stand before parts of a second
-_CONDITION = rf"""{_COLUMN}\s*((==?|!=){_VALUE}(,{_VALUE})*|(<=?|>=?)\s*({_END}|"{_END}")\s*)"""
+_RANGE = rf'(<=?|>=?){_BLANK}({_END}|"{_END}"){_BLANK}'
+_CONDITION = rf"{_COLUMN}{_BLANK}((==?|!=){_VALUE}(,{_VALUE})*|{_RANGE})"
 Conditions = Annotated[
     str,
     Field(min_length=1),
-    WithJsonSchema({"type": "string", "pattern": rf"^[\s;]*{_CONDITION}(;[\s;]*{_CONDITION})*[\s;]*$"}),
+    WithJsonSchema({"type": "string", "pattern": rf"^{_BREAK}{_CONDITION}(;{_BREAK}{_CONDITION})*{_BREAK}$"}),
 ]  # all but values such as 'tis; `search/filters.py` has the whole grammar
 Scalar = str | int | float | bool | None
 Values = Scalar | Annotated[list[Scalar], Field(min_length=1)]

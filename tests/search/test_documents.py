@@ -93,15 +93,15 @@ def test_lists_and_objects_in_a_csv(tmp_path):
     assert [document.metadata["tags"] for document in chosen.read()] == [["a", "b, c"], [], None]
 
 
-def test_cells_that_metadata_cannot_have_are_counted_and_durations_are_seconds(tmp_path):
+def test_cells_that_metadata_cannot_have_are_counted_durations_are_seconds_and_maps_are_objects(tmp_path):
     table = pa.table({
         "text": ["one", "two"], "length": pa.array([1500, None], pa.duration("ms")), "note": ["n", "x" * 2000],
-        "image": [b"1", b"2"],
+        "image": [b"1", b"2"], "by": pa.array([[("name", "Ada")], None], pa.map_(pa.string(), pa.string())),
     })  # fmt: skip
     pq.write_table(table, tmp_path / "a.parquet")
     report = Report()
     kept = [document.metadata for document in open_corpus(str(tmp_path / "a.parquet")).read(report)]
-    assert kept == [{"length": 1.5, "note": "n"}, {}]
+    assert kept == [{"length": 1.5, "note": "n", "by": {"name": "Ada"}}, {}]
     assert report.lines() == [
         "not kept as metadata, too long: note of 1 row (--metadata COLUMN keeps a column)",
         "not kept as metadata, of a type that metadata cannot have: image of 2 rows",

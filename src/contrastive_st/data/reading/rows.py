@@ -199,7 +199,18 @@ def arrow_rows(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Row]:
     """The rows of Arrow batches, with numbers that go on from batch to batch."""
     # of a file with many columns, often only the first rows are read
     parts = (batch.slice(start, _FIRST) for batch in batches for start in range(0, len(batch), _FIRST))
-    return numbered(cells for part in parts for cells in part.to_pylist())
+    return numbered(cells for part in parts for cells in _objects(part))
+
+
+def _objects(part: pa.RecordBatch | pa.Table) -> list[Record]:
+    """The rows of an Arrow table; a map is an object, not pairs."""
+    from pyarrow.types import is_map
+
+    rows: list[Record] = part.to_pylist()
+    for name in [column.name for column in part.schema if is_map(column.type)]:
+        for row in rows:
+            row[name] = None if row[name] is None else dict(row[name])
+    return rows
 
 
 def numbered(rows: Iterable[Record]) -> Iterator[Row]:

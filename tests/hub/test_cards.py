@@ -246,6 +246,19 @@ def test_metrics_stay_with_the_weights_that_they_are_of(checkpoint, trained, tok
     assert "was not recorded" in write_card(checkpoint).read_text()
 
 
+def test_scores_of_data_sets_that_the_report_lacks_stay_in_the_card(checkpoint):
+    """And those that it has are the report's."""
+    add_report(checkpoint)
+    write_card(checkpoint)
+    of_own = [Score(name, "test", "spearman", 0.9, n=9, model="tiny") for name in ("own", "STSB")]
+    own = [similarity_task(score.task, lambda: Splits({}, {})) for score in of_own]
+    write_metadata(Report("files", own, of_own), "tiny", checkpoint / "README.md")
+    wanted = {"own": 90.0, "STSB (own data)": 90.0, "STSB": 61.24, "MR": 70.0, "faq": 25.0}
+    for _ in range(2):
+        write_card(checkpoint)
+        assert {r.dataset_name: r.metric_value for r in metadata(checkpoint).eval_results} == wanted
+
+
 def test_a_card_elsewhere_has_the_name_of_the_checkpoint(checkpoint, tmp_path):
     assert main(["card", str(checkpoint), "--output", str(tmp_path / "cards" / "mine")]) == 0
     assert "\n# tiny\n" in (tmp_path / "cards" / "mine" / "README.md").read_text()

@@ -425,7 +425,7 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
         "thumbnail": hf_hub_url(name, CURVE) if curve and _REPOSITORY.fullmatch(name) else None,
     }
     if checkpoint.report:
-        index = model_index(*checkpoint.report, name=name)
+        index = model_index(*checkpoint.report, name=name, before=before.get("model-index", ()))
         result["model-index"] = index if index[0]["results"] else None
     else:  # of `evaluate --card`
         result["model-index"] = [{**one, "name": name} for one in before.get("model-index", ())]

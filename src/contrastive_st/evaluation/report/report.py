@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -230,13 +230,16 @@ _TYPES = {
 _OTHER = ("text-classification", "Classification of frozen embeddings")
 
 
-def model_index(report: Report, model: str, name: str | None = None) -> list[JsonObject]:
+def model_index(
+    report: Report, model: str, name: str | None = None, before: Iterable[JsonObject] = ()
+) -> list[JsonObject]:
     """The `model-index` of one model: for each task a result with its main score. Tasks that were not run are left out.
 
     Args:
         report: a report of any number of models.
         model: the name of the model in the report.
         name: its name on the card; by default the same.
+        before: the list that the card had; its scores stay, but those of the same data set, split and metric.
 
     Returns:
         The Hub's list, with one entry.
@@ -254,7 +257,11 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[Jso
         note = f" ({score.note})" if score.note else ""
         metric = {"type": score.metric, "value": round(100 * score.value, 2), "name": how + length + note}
         results.append({"task": {"type": kind, "name": title}, "dataset": dataset, "metrics": [metric]})
-    return [{"name": name or model, "results": results}]
+    new, others = {key for result in results for key in _scored(result)}, []
+    for result in (result for entry in before for result in entry["results"]):
+        metrics = [metric for key, metric in _scored(result).items() if key not in new]
+        others += [{**result, "metrics": metrics}] if metrics else []
+    return [{"name": name or model, "results": [*others, *results]}]
 
 
 def write_metadata(report: Report, model: str, path: str | Path) -> None:
@@ -269,14 +276,10 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
     """
     head = read_head(Path(path))
     with about(path):
-        before: JsonObject = next(iter(head.get("model-index") or []), {})
-    [index] = model_index(report, model, name=before.get("name"))
-    new = {key for result in index["results"] for key in _scored(result)}
-    for result in reversed(before.get("results", [])):
-        metrics = [metric for key, metric in _scored(result).items() if key not in new]
-        index["results"][:0] = [{**result, "metrics": metrics}] if metrics else []
+        before: list[JsonObject] = head.get("model-index") or []
+        index = model_index(report, model, name=before[0].get("name") if before else None, before=before)
     with atomic_write(path, overwrite=True, through=False) as file:
-        file.write_bytes(with_head(Path(path), head | {"model-index": [index]}))
+        file.write_bytes(with_head(Path(path), head | {"model-index": index}))
 
 
 def _scored(result: JsonObject) -> dict[tuple[object, ...], JsonObject]:

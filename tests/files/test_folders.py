@@ -121,12 +121,14 @@ def test_only_what_opens_and_explains_a_model_is_pushed(checkpoint):
         (checkpoint / name).parent.mkdir(exist_ok=True)
         (checkpoint / name).write_text("x")
     kept = ["README.md", "training_metadata.json", "training_curve.png", "static.py", "vocab.txt", "bpe.codes"]
-    for name in [*kept, "evaluation/report.json", "evaluation/scores.png"]:
+    kept += ["evaluation/report.json", "evaluation/scores.png", ".eval_results/STS12.yaml"]
+    (checkpoint / ".eval_results").mkdir()
+    for name in kept:
         (checkpoint / name).write_text("x")
     own = {"config.json", "model.safetensors", "modules.json", "sentence_bert_config.json", "tokenizer.json"}
     own |= {"config_sentence_transformers.json", "tokenizer_config.json", "1_Pooling/config.json"}
     own |= {"2_Dense/config.json", "2_Dense/model.safetensors"}
-    assert set(publishable_files(checkpoint)) == own | {*kept, "evaluation/report.json", "evaluation/scores.png"}
+    assert set(publishable_files(checkpoint)) == own | {*kept}
 
 
 def test_secrets_and_paths_stay_here(monkeypatch, tmp_path):

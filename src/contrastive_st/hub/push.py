@@ -12,7 +12,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 
 from contrastive_st.errors import InputError
-from contrastive_st.files.cards import CARD, EVALUATION, STATE, TRAINING_METADATA, was_edited
+from contrastive_st.files.cards import CARD, EVAL_RESULTS, EVALUATION, STATE, TRAINING_METADATA, was_edited
 from contrastive_st.files.download import RESUMING, hub_errors
 from contrastive_st.files.folders import (
     ADAPTER,
@@ -36,7 +36,7 @@ _SUFFIXES = (".safetensors", ".model", ".jinja", ".md", ".png", ".svg", ".py")
 #: Any other text or JSON may be training data, but for the reports of the evaluation
 _NAMES = (*TOKENIZER_FILES, "*_vocab.json", "vocab-*.json", "dict.txt", "word_*.json", "emoji.json", "byte_maps.json",
           "normalizer.json", "*.spm", "tokenizer.json", "*config*.json", "modules.json", "*.index.json",
-          TRAINING_METADATA, f"*{CLASSIFIER[0]}")  # fmt: skip
+          TRAINING_METADATA, f"*{CLASSIFIER[0]}", f"{EVAL_RESULTS}/*.yaml")  # fmt: skip
 ARCHITECTURES = Path(__file__).parents[1] / "models" / "architectures"  # the code that travels with checkpoints
 _LEFT_OUT = (STATE, TRAINED)  # the first names folders of this machine, the second is for resuming a run
 
@@ -101,7 +101,7 @@ def push(
         token: by default `HF_TOKEN`, or the one logged in with.
         message: title of the commit.
         data: the entries of the card that only the author knows.
-        newer_than: seconds since the epoch; an older evaluation report is of other weights and is not pushed.
+        newer_than: seconds since the epoch; older files of an evaluation are of other weights and are not pushed.
         whole: subfolders to push with all their files.
 
     Returns:
@@ -179,9 +179,10 @@ def _content(
     content: dict[str, Path | bytes] = {path: folder / path for path in publishable_files(folder)}
     whole = [*whole, *([export["backend"]] if (export := read_export(folder)) else [])]
     content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
-    report = folder / EVALUATION / "report.json"
-    if report.is_file() and report.stat().st_mtime < newer_than:
-        content = {path: source for path, source in content.items() if not path.startswith(f"{EVALUATION}/")}
+    for records in EVALUATION, EVAL_RESULTS:
+        for path in (folder / records).glob("*"):
+            if path.stat().st_mtime < newer_than:
+                content.pop(f"{records}/{path.name}", None)
     with log_failures("the model is pushed without a new card"):
         if there is not None and was_edited(there) and not was_edited(folder / CARD):
             logger.warning("the card of %s was written or edited by hand there; it is left as it is", repo)
@@ -205,7 +206,7 @@ def publishable_files(folder: str | Path) -> list[str]:
     for path in [*below]:  # the routes of a router have folders of their own
         router = next(filter(Path.is_file, (path / "router_config.json", path / "config.json")), None)
         below += [] if router is None else [path / Path(name).name for name in read_json(router, dict).get("types", {})]
-    places = dict.fromkeys([folder, *below, folder / EVALUATION])
+    places = dict.fromkeys([folder, *below, folder / EVALUATION, folder / EVAL_RESULTS])
     files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
 
     def may_go(path: Path) -> bool:

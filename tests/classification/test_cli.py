@@ -3,8 +3,12 @@
 import argparse
 import io
 import json
+import math
+from decimal import Decimal
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from evaluation_files import ANIMALS, TOOLS, write
 from refusals import refused
@@ -81,6 +85,31 @@ def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
         run("--train_file", table, "--columns", "txet", "label", "--output", tmp_path / "other")
     assert not (tmp_path / "other").exists()
     assert (tmp_path / "out.csv").read_bytes() == before
+
+
+def test_the_columns_of_parquet_keep_their_types_and_values(table, tmp_path):
+    run("--train_file", table, "--output", tmp_path / "nouns")
+    cells = {
+        "at": pa.array([1714555800123456789, None], pa.timestamp("ns")), "hash": pa.array([1 << 63, 7], pa.uint64()),
+        "price": pa.array([Decimal("1.50"), None], pa.decimal128(10, 2)), "size": pa.array([0.1, None], pa.float32()),
+        "made": pa.array([[("by", 1)], None], pa.map_(pa.string(), pa.int64())),
+        "kind": pa.array(["new", None]).dictionary_encode(),
+        "rates": pa.array([[1.5, math.nan, math.inf], []]), "text": ["a new saw", "the old horse"],
+    }  # fmt: skip
+    for folder in ("year=2020", "year=2021"):
+        (tmp_path / "new" / folder).mkdir(parents=True)
+        pq.write_table(pa.table(cells), tmp_path / "new" / folder / "a.parquet")
+    for ending in (".parquet", ".jsonl"):
+        run(tmp_path / "new", "--columns", "text", "-o", tmp_path / "nouns", "--predictions", tmp_path / f"out{ending}")
+    written, added = pq.read_table(tmp_path / "out.parquet"), ["year", "label", "score"]
+    assert written.column_names == [*cells, *added]
+    given = pa.concat_tables([pa.table(cells)] * 2).drop_columns("rates")
+    assert written.drop_columns(["rates", *added]).equals(given)  # no table with NaN equals another
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    first, second = (json.loads(line, parse_constant=pytest.fail) for line in lines[:2])
+    assert (first["hash"], first["price"], first["made"]) == (1 << 63, 1.5, {"by": 1})
+    assert (first["rates"], first["at"]) == ([1.5, None, None], "2024-05-01 09:30:00.123456789")
+    assert (second["price"], second["rates"]) == (None, [])
 
 
 def _of_csv(row):

@@ -62,7 +62,7 @@ def mined(source):
 
 
 def classified(source):
-    rows, column = _input(source, ["anchor"])
+    rows, column, _ = _input(source, ["anchor"])
     return [row[column] for row in rows]
 
 

@@ -16,6 +16,8 @@ from contrastive_st.options import Positive, option
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from contrastive_st.classification.classifier import SentenceClassifier
     from contrastive_st.classification.labels import Labels
     from contrastive_st.data.labels import LabelledTexts
@@ -92,7 +94,8 @@ class Classify(TuningSettings):
                     "--predictions writes the labels of the input, but there is no input; give a file of texts to label"
                 )
             check_target(self.predictions or "", self.overwrite, formats=FORMATS)
-        rows, column = _input(self.input, self.columns) if self.input else ([], "text")  # before anything is written
+        # before anything is written
+        rows, column, schema = _input(self.input, self.columns) if self.input else ([], "text", None)
         examples, test = self._labelled("train_file"), self._labelled("test_file")
         if examples and test:  # before anything is trained
             known, several = sorted({*_each(examples.labels)}), isinstance(examples.labels[0], list)
@@ -118,7 +121,7 @@ class Classify(TuningSettings):
             cells = [(labels[0], scores[0]) for labels, scores in result]
         labelled = [{**row, label: one, score: value} for row, (one, value) in zip(rows, cells, strict=True)]
         with atomic_write(self.predictions, self.overwrite) as path:
-            write_table(path, labelled)
+            write_table(path, labelled, schema=schema)
         note(f"{len(rows):,} rows with {label} and {score} in {self.predictions}")
 
     def _learned(self, examples: LabelledTexts) -> SentenceClassifier:
@@ -253,16 +256,18 @@ def _each(labels: Sequence[str | list[str]]) -> list[str]:
     return [label for own in labels for label in ([own] if isinstance(own, str) else own)]
 
 
-def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, str]], str]:
-    """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
+def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, str]], str, pa.Schema | None]:
+    """The rows of stdin or of a file, with a text, their column of text (as --columns say, or as in any corpus), and
+    the types of their columns, if they are stored.
+    """
     from contrastive_st.data.reading import open_table
     from contrastive_st.data.reading.content import stdin_texts
     from contrastive_st.data.reading.texts import rows_with_text
     from contrastive_st.data.text_columns import text_column
 
     if source == "-":
-        return [{"text": text} for text in stdin_texts()], "text"
+        return [{"text": text} for text in stdin_texts()], "text", None
     asked = [column for column in columns or () if not column.endswith("=label")]
     table = open_table(source, columns=asked)
     column = text_column(table, () if table.is_lines else asked)
-    return rows_with_text(table, column), column
+    return rows_with_text(table, column), column, table.schema

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,13 +40,16 @@ def table_writer(
     return _WRITERS[path.suffix](path, names, types or {})
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> None:
+def write_table(
+    path: Path, rows: Sequence[Mapping[str, object]], names: Sequence[str] = (), schema: pa.Schema | None = None
+) -> None:
     """Write rows to a table, with their types where the format has any; a cell that a row does not have is missing.
 
     Args:
         path: as for `table_writer`.
         rows: their cells by column.
         names: the columns; by default those of the rows, in the order in which they come.
+        schema: the types of columns that come from another table; in a .parquet file these keep them.
 
     Example:
         >>> import datetime, tempfile, pyarrow.parquet as pq
@@ -58,20 +63,22 @@ def write_table(path: Path, rows: Sequence[Mapping[str, object]], names: Sequenc
     columns: Columns = {name: [row.get(name) for row in rows] for name in names}
     types: dict[str, pa.DataType] = {}
     if path.suffix == ".parquet":
-        columns, types = _typed(columns)
+        columns, types = _typed(columns, {} if schema is None else dict(zip(schema.names, schema.types, strict=True)))
     with table_writer(path, names, types) as write:
         write(columns)
 
 
-def _typed(columns: Columns) -> tuple[Columns, dict[str, pa.DataType]]:
-    """The columns with their types; in one that has cells of several types they are text."""
+def _typed(columns: Columns, stored: Mapping[str, pa.DataType]) -> tuple[Columns, dict[str, pa.DataType]]:
+    """The columns with their types: `stored`, or those of the cells; of cells of several types it is text."""
     import pyarrow as pa
 
     types, written = {}, dict(columns)
     for name, cells in columns.items():
-        try:
-            types[name] = pa.array(cells).type
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        for kind in (stored.get(name), None):
+            with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+                types[name] = pa.array(cells, kind).type
+                break
+        else:
             written[name] = [None if cell is None else str(_plain(cell)) for cell in cells]
     return written, types
 
@@ -82,7 +89,18 @@ def _plain(cell: object) -> object:
 
 
 def _json(content: object) -> str:
-    return json.dumps(content, ensure_ascii=False, default=str)
+    return json.dumps(_in_json(content), ensure_ascii=False, default=str)
+
+
+def _in_json(cell: object) -> object:
+    """A cell with decimals as numbers, and null for NaN and infinity, which JSON does not have."""
+    if isinstance(cell, Mapping):
+        return {name: _in_json(item) for name, item in cell.items()}
+    if isinstance(cell, (list, tuple)):
+        return [_in_json(item) for item in cell]
+    if isinstance(cell, Decimal):
+        cell = int(cell) if cell.is_finite() and cell == cell.to_integral_value() else float(cell)
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 @contextmanager

@@ -412,7 +412,7 @@ class Group(Options):
             written = [{new[0]: number, new[1]: texts[members[0]], **rows[member]}
                        for number, members in enumerate(groups, 1) for member in members]  # fmt: skip
             with atomic_write(self.output, self.overwrite) as path:
-                write_table(path, written, [*new, *table.names])
+                write_table(path, written, [*new, *table.names], table.schema)
         for group in groups[: self.limit]:
             say(f"{len(group):,} texts: {one_line(texts[group[0]])}")
             for number in group[1 : self.examples + 1]:

@@ -93,7 +93,8 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
 def of_arrow(data: pa.Table, source: str) -> Table:
     """The rows of a table of Arrow, which may be mapped from disk."""
     names, classes = distinct(data.column_names, source), stored_classes(data.schema)
-    return Table(source, "row", lambda: arrow_rows(data.to_batches(BATCH)), names, classes=classes)
+    read = lambda: arrow_rows(data.to_batches(BATCH))
+    return Table(source, "row", read, names, schema=data.schema, classes=classes)
 
 
 def visible(data: datasets.Dataset) -> datasets.Dataset:

@@ -93,7 +93,7 @@ def open_table(
             parts = list(map(with_cells, parts, partitions))
         table = parts[0] if len(parts) == 1 else _joined(parts, shown)
         if all(path.suffix == ".parquet" for path in files) and not any(partitions):
-            table = _with_schema(table, files)
+            table = _with_whole(table, files)
     others = sorted({own for folder in folders for own in sources.splits_of(folder)} - {split})
     if others and asked is None:
         table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
@@ -139,7 +139,12 @@ def with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
         return table
     names = None if table.columns is None else list(dict.fromkeys([*table.columns, *cells]))
     read = lambda: (row._replace(cells={**row.cells, **cells}) for row in table)
-    return replace(table, read=read, columns=names, schema=None, whole=None)
+    schema = table.schema
+    if schema is not None:
+        import pyarrow as pa
+
+        schema = pa.schema({**dict(zip(schema.names, schema.types, strict=True)), **dict.fromkeys(cells, pa.string())})
+    return replace(table, read=read, columns=names, schema=schema, whole=None)
 
 
 def open_judgements(path: Path) -> Table:
@@ -159,22 +164,16 @@ def open_entries(path: Path) -> Table:
         raise InputError(re.sub(r" --columns .+?(?=; if )", "", str(error))) from None
 
 
-def _with_schema(table: Table, files: Sequence[Path]) -> Table:
-    """The table of Parquet files, with the types of its columns if `datasets` has them all, as it has no map.
-
-    Files with different types of a column are read row by row.
-    """
+def _with_whole(table: Table, files: Sequence[Path]) -> Table:
+    """The table of Parquet files, to be read at once if `datasets` has the types of its columns, as it has no map."""
     import datasets
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schemas = [pq.read_schema(path) for path in files]
-    if any(memory.stored_classes(schema) != table.classes for schema in schemas):
+    if table.schema is None or any(memory.stored_classes(pq.read_schema(path)) != table.classes for path in files):
         return table  # the numbers of its classes are those of one file alone
-    with contextlib.suppress(ValueError, pa.ArrowTypeError):
-        schema = pa.unify_schemas(schemas, promote_options="permissive")
-        datasets.Features.from_arrow_schema(schema)
-        return replace(table, whole=partial(_columns_of_parquet, files), schema=schema)
+    with contextlib.suppress(ValueError):
+        datasets.Features.from_arrow_schema(table.schema)
+        return replace(table, whole=partial(_columns_of_parquet, files))
     return table
 
 
@@ -205,7 +204,7 @@ def _arrow(path: Path, source: str) -> Table:
         batches = lambda: pq.ParquetFile(opened()).iter_batches(BATCH)
         schema = pq.read_schema(opened())
         names, classes = delimited.distinct(schema.names, source), memory.stored_classes(schema)
-        return Table(source, "row", lambda: arrow_rows(batches()), names, classes=classes)
+        return Table(source, "row", lambda: arrow_rows(batches()), names, schema=schema, classes=classes)
     mapped = opened()
     try:
         reader = pa.ipc.open_file(mapped)
@@ -264,4 +263,15 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
     several = [part.columns for part in parts if part.columns is not None]
     names = list(dict.fromkeys(chain(*several))) if len(several) == len(parts) else None
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return Table(source, parts[0].unit, read, names, notes, files, classes=classes)
+    return Table(source, parts[0].unit, read, names, notes, files, schema=_joined_schema(parts), classes=classes)
+
+
+def _joined_schema(parts: Sequence[Table]) -> pa.Schema | None:
+    """The types of the columns of tables one after the other, if all have types, which go together."""
+    schemas = [part.schema for part in parts if part.schema is not None]
+    if len(schemas) == len(parts):
+        import pyarrow as pa
+
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a column has different types
+            return pa.unify_schemas(schemas, promote_options="permissive")
+    return None

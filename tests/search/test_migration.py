@@ -163,10 +163,10 @@ def test_a_search_in_between_never_fails_and_always_finds(place):
 
 
 def test_servers_follow(place, monkeypatch):
-    from contrastive_st.search import opening
+    from contrastive_st.serve import session as serving
     from contrastive_st.serve.session import SearchSession, Source
 
-    monkeypatch.setattr(opening, "open_encoder_for", lambda index: {"old": OLD, "new": NEW}[index.model])
+    monkeypatch.setattr(serving, "open_encoder_for", lambda index: {"old": OLD, "new": NEW}[index.model])
     with made(place, "served") as store:
         session = SearchSession([Source("served", store, OLD)])
         assert session.answer("served", text_of(9), 1).hits[0].id == 9
@@ -181,6 +181,36 @@ def test_servers_follow(place, monkeypatch):
             assert answer.hits[0].id == 9
             finish(other)
             assert session.answer("served", text_of(9), 1).hits[0].id == 9
+
+
+def test_the_api_goes_on_with_the_options_that_it_was_given(place, monkeypatch):
+    """And names the model where it names the others, once for two indexes; a model that is served is not opened."""
+    from starlette.testclient import TestClient
+
+    from contrastive_st.files.folders import SHIPPED
+    from contrastive_st.models.protocol import open_encoder
+    from contrastive_st.serve import api
+
+    other = SHIPPED.parents[2] / "model_cards" / "minilm-1-layer"
+    by, to = open_encoder(), open_encoder(str(other))
+    opening = lambda index, **options: asked.append((index.model, options)) or open_encoder(str(other), **options)
+    asked = []
+    monkeypatch.setattr(api, "open_encoder_for", opening)
+    with made(place, "api_one", by, count=5) as one, made(place, "api_two", by, count=5) as two:
+        served = api.Served(by, False, api.Batcher(by.encode_buckets, by.bucket_limits, 1000, 50), "bf16")
+        indexes = {"one": api.IndexServed(one, served), "two": api.IndexServed(two, served)}
+        client = TestClient(api.make_api({by.name: served}, indexes), base_url="http://localhost")
+        for name in "api_one", "api_two":
+            with opened(place, name) as store:
+                Move(store, to, to.name).run()
+                finish(store)
+        for name in indexes:
+            assert client.post("/search", json={"index": name, "query": text_of(3)}).status_code == 200
+        assert asked == [(to.name, {"precision": "bf16"})]
+        assert client.get("/health").json()["models"] == [by.name, to.name]
+        assert f'waiting_tokens{{model="{to.name}"}}' in client.get("/metrics").text
+        answer = client.post("/v1/embeddings", json={"model": to.name, "input": ["topic"] * 60})
+        assert "at most 50 are accepted" in answer.json()["error"]["message"]
 
 
 def test_one_move_at_a_time(place):

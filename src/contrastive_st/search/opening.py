@@ -172,10 +172,10 @@ class Follower:
     """Follows indexes that move to another model: what a server has open goes on until the new model is opened.
 
     Args:
-        take: is called with the name, the index and the encoder when the new model is open.
+        take: is called with the name and the index; opens its model and goes on with both.
     """
 
-    def __init__(self, take: Callable[[str, VectorStore, SentenceEncoder], object]) -> None:
+    def __init__(self, take: Callable[[str, VectorStore], object]) -> None:
         self.take = take
         self._opening: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
@@ -196,8 +196,7 @@ class Follower:
 
             def opened() -> None:
                 try:
-                    live = cast("VectorStore", index).live()
-                    self.take(name, live, open_encoder_for(live))
+                    self.take(name, cast("VectorStore", index).live())
                 except (InputError, OSError) as error:
                     logger.warning(f"{name} has moved to a model that cannot be opened: {first_line(error)}")
                 finally:

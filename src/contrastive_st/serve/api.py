@@ -7,6 +7,7 @@ Haystack's OpenAI embedders on `/v1`, `huggingface_hub.InferenceClient` on the a
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -73,11 +74,16 @@ class Metrics:
         self.requests = Counter("requests", "answered, by route and status", ["route", "status"], **options)
         self.seconds = Histogram("request_seconds", "from request to answer", ["route"], **options)
         self.tokens = Counter("tokens", "encoded", ["model"], **options)
-        rows = Histogram("batch_rows", "texts encoded together", ["model"], buckets=[4**i for i in range(8)], **options)
-        waiting = Gauge("waiting_tokens", "waiting or under way", ["model"], **options)
+        buckets = [4**i for i in range(8)]
+        self.rows = Histogram("batch_rows", "texts encoded together", ["model"], buckets=buckets, **options)
+        self.waiting = Gauge("waiting_tokens", "waiting or under way", ["model"], **options)
         for name, model in models.items():
-            model.batcher.batches = rows.labels(name).observe
-            waiting.labels(name).set_function(lambda batcher=model.batcher: batcher.waiting)  # type: ignore[misc]
+            self.add(name, model)
+
+    def add(self, name: str, model: Served) -> None:
+        """Count what a model encodes."""
+        model.batcher.batches = self.rows.labels(name).observe
+        self.waiting.labels(name).set_function(lambda: model.batcher.waiting)
 
 
 class _Body(Request):
@@ -142,8 +148,9 @@ class _Routes:
         cross_encoder: CrossEncoder | None = None,
     ) -> None:
         self.cross_encoder = cross_encoder
-        self.models, self.indices, self.classifiers, self.metrics = models, dict(indices), classifiers, metrics
+        self.models, self.indices, self.classifiers, self.metrics = dict(models), dict(indices), classifiers, metrics
         self.floats, self.started = Budget(limits.ALL_FLOATS), int(time.time())
+        self.taking = threading.Lock()  # so that two indexes which move to one model share it
         self.follow = Follower(self.take)
 
     async def v1_embeddings(self, asked: schemas.EmbeddingRequest, request: Request) -> Response:
@@ -215,9 +222,21 @@ class _Routes:
         assert self.cross_encoder is not None
         return COMPUTING.submit(self.cross_encoder.predict, pairs, show_progress_bar).result()
 
-    def take(self, name: str, index: VectorIndex, encoder: SentenceEncoder) -> None:
-        """Go on with another model of an index."""
-        self.indices[name] = IndexServed(index, Served(encoder, self.indices[name].model.truncate))
+    def take(self, name: str, index: VectorIndex) -> None:
+        """Go on with another model of an index: a served one, or a new one that has the options of the former."""
+        former = self.indices[name].model
+        with self.taking:
+            model = _served(self.models, index.fingerprint)
+            if model is None:
+                encoder = open_encoder_for(index, precision=former.precision)
+                allowed = former.batcher.batch_tokens, former.batcher.most_waiting
+                batcher = Batcher(encoder.encode_buckets, encoder.bucket_limits, *allowed)
+                model, called = Served(encoder, former.truncate, batcher, former.precision), encoder.name
+                while called in self.models:  # a folder of the same name, whose model is still asked for by it
+                    called += " (new)"
+                self.metrics.add(called, model)
+                self.models = {**self.models, called: model}  # another request may go through the former ones
+        self.indices[name] = IndexServed(index, model)
 
     def catch_up(self) -> None:
         """Wait until the models of the indexes that have moved are open."""
@@ -300,6 +319,11 @@ def named(what: str, known: Mapping[str, _Named], name: str | None) -> tuple[str
     if name not in known:
         raise ApiError(404, f"there is no {what} {name!r}; there is {', '.join(known)}")
     return name, known[name]
+
+
+def _served(models: Mapping[str, Served], fingerprint: str) -> Served | None:
+    """The model of a fingerprint, if it is one of these."""
+    return next((model for model in models.values() if model.encoder.fingerprint == fingerprint), None)
 
 
 def _exact(value: object) -> object:
@@ -488,21 +512,20 @@ def _opened(
             raise InputError(f"two models are called {encoder.name}; rename a folder")
         limits = args.batch_tokens, args.max_waiting_tokens
         batcher = Batcher(encoder.encode_buckets, encoder.bucket_limits, *limits)
-        models[encoder.name] = Served(encoder, args.truncate, batcher)
+        models[encoder.name] = Served(encoder, args.truncate, batcher, args.precision)
         return models[encoder.name]
 
     for model in args.model or ([] if args.index or args.classifier else [default_model()]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index or ()):
         index = stack.enter_context(closing(open_named(name, args.store, patience=limits.DATABASE_SECONDS)))
-        same = (item for item in models.values() if item.encoder.fingerprint == index.fingerprint)
-        model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
+        model = _served(models, index.fingerprint) or serve(open_encoder_for(index, precision=args.precision))
         indices[Path(name).name] = IndexServed(index, model)
     classifiers = {}
     if args.classifier:
         from contrastive_st.classification import SentenceClassifier
     for name in dict.fromkeys(args.classifier or ()):
         classifier = SentenceClassifier.from_pretrained(name, precision=args.precision)
-        same = (item for item in models.values() if item.encoder.fingerprint == classifier.encoder_.fingerprint)
-        classifiers[Path(name).name] = ClassifierServed(classifier, next(same, None) or serve(classifier.encoder_))
+        model = _served(models, classifier.encoder_.fingerprint) or serve(classifier.encoder_)
+        classifiers[Path(name).name] = ClassifierServed(classifier, model)
     return models, indices, classifiers

@@ -95,11 +95,13 @@ class Served:
         encoder: a `SentenceEncoder`.
         truncate: truncate texts longer than the model reads; else the answer is 413. A request may override it.
         batcher: by default with the limits of `Batcher`.
+        precision: with which the model is opened that an index moves to.
     """
 
     encoder: SentenceEncoder
     truncate: bool = True
     batcher: Batcher = field(default=None)  # type: ignore[assignment]
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         self.batcher = self.batcher or Batcher(self.encoder.encode_buckets, self.encoder.bucket_limits)

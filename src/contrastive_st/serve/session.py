@@ -21,7 +21,7 @@ from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
 from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
-from contrastive_st.search.opening import Follower, query_vector
+from contrastive_st.search.opening import Follower, open_encoder_for, query_vector
 from contrastive_st.search.reranking import TOP, CrossEncoder, rerank, unscored
 from contrastive_st.search.splitting import sentences
 from contrastive_st.search.values import Row, one_line, storable
@@ -254,9 +254,9 @@ class SearchSession:
             vectors = unit_vectors(encoder.encode_document([hit.text for hit in answer.hits]), of=encoder.name)
         return layout.place(vectors)
 
-    def _take(self, name: str, index: VectorIndex, encoder: Encoder) -> None:
+    def _take(self, name: str, index: VectorIndex) -> None:
         """Go on with another model of an index."""
-        self.sources[name] = Source(name, index, encoder)
+        self.sources[name] = Source(name, index, open_encoder_for(index))
 
     def _first(self, source: str, rows: int) -> tuple[list[str], list[Row]]:
         """The texts and the metadata of the first documents of a source."""

@@ -7,7 +7,7 @@ pytest.importorskip("langchain_tests")
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests, VectorStoreIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
-from contrastive_st import InputError
+from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.integrations.langchain import ContrastiveEmbeddings, ContrastiveVectorStore
 from contrastive_st.search.opening import open_encoder_for, open_index
 
@@ -33,6 +33,16 @@ class TestIntegration(_Ours, EmbeddingsIntegrationTests):
 def test_one_string_is_no_list_of_texts():
     with pytest.raises(InputError, match="embed_query"):
         ContrastiveEmbeddings("static-minilm").embed_documents("abc")
+
+
+def test_an_opened_encoder_is_used_as_it_was_opened(monkeypatch, place, bert_config, tokenizer):
+    monkeypatch.setattr("contrastive_st.models.running.bf16_is_fast", lambda device: True)
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean").eval(), tokenizer)
+    store = ContrastiveVectorStore(encoder, place, "opened")
+    ours = [ContrastiveEmbeddings(encoder).encoder, store.embeddings.encoder, open_encoder_for(store.store, encoder)]
+    assert [(one.precision, one.model) for one in ours] == [("fp32", encoder.model)] * 3
+    store.store.drop()
+    store.close()
 
 
 class TestVectorStore(VectorStoreIntegrationTests):

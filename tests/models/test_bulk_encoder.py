@@ -14,7 +14,7 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.device import bf16_is_fast
-from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models.protocol import fast_if_named, open_encoder
 from contrastive_st.models.running import _one_ahead
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.static_vectors import StaticVectors
@@ -38,6 +38,15 @@ def test_vectors_are_the_plain_encoders(plain):
     assert half.fingerprint == plain.fingerprint
     assert SentenceEncoder(plain, precision="auto").precision == ("bf16" if bf16_is_fast("cpu") else "fp32")
     assert next(plain.model.parameters()).dtype == torch.float32  # the caller's model is left as it was
+
+
+def test_what_is_open_runs_as_it_was_opened_and_a_name_as_fast_as_it_can(plain, tmp_path, monkeypatch):
+    monkeypatch.setattr("contrastive_st.models.running.bf16_is_fast", lambda device: True)
+    plain.save_pretrained(tmp_path / "m")
+    half, by_name = SentenceEncoder(plain, precision="bf16"), str(tmp_path / "m")
+    runs = lambda model, **options: SentenceEncoder(model, **fast_if_named(model, options)).precision
+    assert (runs(plain), runs(half), runs(by_name), runs(plain, precision="bf16")) == ("fp32", "bf16", "bf16", "bf16")
+    assert runs(by_name, precision="fp32") == "fp32"
 
 
 def test_odd_texts(plain):

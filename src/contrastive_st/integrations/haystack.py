@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.protocol import warn_of_unknown
+from contrastive_st.models.protocol import fast_if_named, warn_of_unknown
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.search.filters import DOCUMENT_ID, DOCUMENT_TEXT, NUMBER, Condition, Filter, Join, as_filter
 from contrastive_st.search.index import Hit, VectorIndex, at_least
@@ -252,7 +252,7 @@ class ContrastiveDocumentStore(_Described):
 
     def __init__(self, model: str | None = None, where: str | None = None, collection: str = "documents") -> None:
         self.settings = {"model": model, "where": where, "collection": collection}
-        self._encoder = SentenceEncoder(model, precision="auto")
+        self._encoder = SentenceEncoder(model, **fast_if_named(model, {}))
         self.store = open_collection(self._encoder, where, collection)
 
     def close(self) -> None:

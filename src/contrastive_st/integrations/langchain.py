@@ -17,7 +17,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.protocol import warn_of_unknown
+from contrastive_st.models.protocol import fast_if_named, warn_of_unknown
 from contrastive_st.search.filters import Filterable
 from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection
@@ -31,7 +31,8 @@ class ContrastiveEmbeddings(Embeddings):
         model: checkpoint folder, Hub name, or an opened encoder, as for `SentenceEncoder`.
         query_prefix: put before queries; by default the prompt that the model records for queries.
         document_prefix: put before documents; by default the prompt that the model records for documents.
-        options: `precision`, `pooling`, `max_length` and `device`, as for `SentenceEncoder`.
+        options: `precision`, `pooling`, `max_length` and `device`, as for `SentenceEncoder`; by default `auto`, but an
+            opened encoder runs as it was opened.
 
     Raises:
         InputError: the model cannot be opened.
@@ -44,7 +45,7 @@ class ContrastiveEmbeddings(Embeddings):
     """
 
     def __init__(self, model: object, *, query_prefix: str = "", document_prefix: str = "", **options: Any) -> None:
-        self.encoder = SentenceEncoder(model, **{"precision": "auto", **options})
+        self.encoder = SentenceEncoder(model, **fast_if_named(model, options))
         self.query_prefix, self.document_prefix = query_prefix, document_prefix
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

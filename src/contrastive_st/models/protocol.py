@@ -98,6 +98,11 @@ def warn_of_unknown(encoder: Encoder, texts: list[str]) -> None:
 open_encoder = SentenceEncoder
 
 
+def fast_if_named(model: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `open_encoder`, with precision `auto` for a folder or name; what is open runs as it was opened."""
+    return {**({"precision": "auto"} if isinstance(model, str | Path | None) else {}), **options}
+
+
 def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
     """Make an encoder of any model; encoders are returned as they are.
 

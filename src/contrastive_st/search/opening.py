@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from contrastive_st.errors import InputError, first_line, require
-from contrastive_st.models.protocol import Encoder, open_encoder
+from contrastive_st.models.protocol import Encoder, fast_if_named, open_encoder
 from contrastive_st.search.index import VectorIndex, Vectors, check_model
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.shards import is_folder_of_shards
@@ -163,7 +163,7 @@ def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = N
     Raises:
         InputError: the model cannot be opened, or is not of this index.
     """
-    encoder = open_recorded(index.model, model, **{"precision": "auto", **options})
+    encoder = open_recorded(index.model, model, **fast_if_named(model, options))
     check_model(index, encoder.fingerprint, "the index")
     return encoder
 

@@ -233,6 +233,16 @@ def test_a_mistyped_command_or_script_is_suggested(capsys):
     assert refused(capsys, "train", "simsce") == "error: no training script simsce; did you mean simcse?\n"
 
 
+def test_options_of_every_command_stand_before_train_too(capsys):
+    assert "unknown argument --bogus" in refused(capsys, "--quiet", "train", "--train_file", "x.csv", "--bogus", "1")
+    assert "did you mean simcse?" in refused(capsys, "--device", "cpu", "train", "simsce")
+    assert main(["--quiet", "train", "simcse", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: contrastive-st train simcse")
+    with pytest.raises(SystemExit):
+        main(["--version", "train"])
+    assert refused(capsys, "x.yaml", "train").startswith("error: no command x.yaml")
+
+
 @pytest.mark.parametrize(("words", "named"), [
     ("search cats -k many", "-k"), ("encode", "--output"), ("search cats --modle x", "--model?"), ("--mod", "--mod"),
 ])  # fmt: skip

@@ -150,6 +150,18 @@ def test_columns_are_those_of_the_tables_and_lines_have_none(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("2\t")
 
 
+def test_the_columns_that_a_question_about_examples_asks_for_suit_an_input_too(tmp_path, capsys):
+    rows = [f"the {word} is old,{kind}" for kind, words in (("animal", ANIMALS), ("tool", TOOLS)) for word in words]
+    write(tmp_path / "train.csv", ["text,label", *rows])
+    write(tmp_path / "new.csv", ["text,n", "a new saw,1"])
+    given = [tmp_path / "new.csv", "--train_file", tmp_path / "train.csv", "-o", tmp_path / "out", "--columns", "text"]
+    with pytest.raises(InputError, match="give --columns text label; "):
+        run(*given)
+    run(*given, "label")
+    run(tmp_path / "train.csv", *given[1:], "label")  # an input that has labels of its own
+    assert capsys.readouterr().out.startswith("tool\t")
+
+
 def test_a_file_for_each_label_and_means_as_before(checkpoint, tmp_path, capsys):
     for name, nouns in (("animal", ANIMALS), ("tool", TOOLS)):
         write(tmp_path / f"{name}.txt", [f"the {word} is old" for word in nouns])

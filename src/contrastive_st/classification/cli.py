@@ -263,11 +263,13 @@ def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, s
     from contrastive_st.data.reading import open_table
     from contrastive_st.data.reading.content import stdin_texts
     from contrastive_st.data.reading.texts import rows_with_text
+    from contrastive_st.data.roles import LABEL, role_of
     from contrastive_st.data.text_columns import text_column
 
     if source == "-":
         return [{"text": text} for text in stdin_texts()], "text", None
     asked = [column for column in columns or () if not column.endswith("=label")]
+    asked = [column for column in asked if role_of(column) != LABEL] or asked  # `text label`: only examples have both
     table = open_table(source, columns=asked)
     column = text_column(table, () if table.is_lines else asked)
     return rows_with_text(table, column), column, table.schema

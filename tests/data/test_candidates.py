@@ -2,6 +2,7 @@
 
 import json
 import math
+from decimal import Decimal
 
 import datasets
 import numpy as np
@@ -59,6 +60,13 @@ def test_the_format_of_flag_embedding(kind, tmp_path, monkeypatch):
     assert without_nan(found.pop("scores")) == without_nan(SCORES)
     assert found == READ
     assert "positive_score  pos_scores" in str(roles)
+
+
+@pytest.mark.parametrize("number", [Decimal, np.float32, np.int64])
+def test_lists_of_scores_hold_any_type_of_number(number, tmp_path):
+    rows = [{**ROWS[1], "pos_scores": [number(7)], "neg_scores": [number(3)]}]
+    for source in (rows, written(tmp_path, "parquet", rows)):
+        assert read_examples(source)[0]["scores"][:] == [[7.0, 3.0]]
 
 
 WIDE = [

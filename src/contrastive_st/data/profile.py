@@ -47,12 +47,14 @@ def number_of(cell: object) -> float | None:
     """The finite number in a cell, which may be written as text; None if there is none.
 
     Example:
-        >>> number_of(" .5 "), number_of(True), number_of("n/a")
-        (0.5, 1.0, None)
+        >>> number_of(" .5 "), number_of(True), number_of(Decimal("0.5")), number_of("n/a")
+        (0.5, 1.0, 0.5, None)
     """
     if isinstance(cell, str):
         text = with_point(cell)
         return float(text) if NUMBER.fullmatch(text) else None
+    if isinstance(cell, (Decimal, np.integer, np.floating)):  # in lists of Arrow, and in those of numpy
+        cell = float(cell)
     if isinstance(cell, (int, float)) and abs(cell) < 1 << 1000 and math.isfinite(cell):
         return float(cell)
     return None

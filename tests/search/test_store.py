@@ -309,3 +309,18 @@ def test_documents_are_locked_in_the_order_of_their_ids(place, write):
         kept = {document.id: document.metadata for document in store.get([1, 2])} if write == "relabel" else len(store)
         assert kept == ({1: {"n": 1}, 2: {"n": 2}} if write == "relabel" else 0)
         store.drop()
+
+
+@pytest.mark.parametrize("index", ["none", "binary"])
+def test_of_equal_hits_the_lowest_ids_come_first_for_every_k(place, index):
+    """Also where their rows lie behind the others; the candidates of a binary graph are all here."""
+    with new_store(place, f"{index}_of_equals") as store:
+        write = lambda ids: store.upsert(ids, ["a cat"] * len(ids), VECTORS[[0] * len(ids)])
+        write([*range(100, 40, -1)])
+        write([*range(40)])
+        store.build_index(index)
+        wanted = [*range(40), *range(41, 101)]
+        for k in (1, 10, 60, 90):
+            assert ids(store.search(VECTORS[0], k, ef_search=400)[0]) == wanted[:k]
+            assert ids(store.search(VECTORS[0], k, exact=True)[0]) == wanted[:k]
+            assert ids(store.search(VECTORS[0], k, text="cat", ef_search=400)[0])[:40] == wanted[: min(k, 40)]

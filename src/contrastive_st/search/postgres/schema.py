@@ -229,24 +229,24 @@ Statement = sql.Composed
 _MATCHES = "{subject} @@ %(filter)s::jsonpath"
 
 _DISTANCE = "SELECT v.id, v.embedding <=> %(q)b AS distance FROM"
-#: The k nearest, by the kind of index. Adding 0 keeps the planner from answering by the approximate index.
+#: The k nearest, by the kind of index; of equal ones the lowest id, but for a graph, which is not scanned in such an
+#: order. Adding 0 keeps the planner from answering by the approximate index.
 _BY_INDEX = {
-    "none": _DISTANCE + " {vectors} AS v{matching} ORDER BY (v.embedding <=> %(q)b) + 0 LIMIT %(k)s",
+    "none": _DISTANCE + " {vectors} AS v{matching} ORDER BY (v.embedding <=> %(q)b) + 0, v.id LIMIT %(k)s",
     "hnsw": _DISTANCE + " {vectors} AS v{matching} ORDER BY v.embedding <=> %(q)b LIMIT %(k)s",
     "binary": _DISTANCE + " (SELECT v.id FROM {codes} AS v{matching} ORDER BY v.code <~> %(code)b LIMIT %(many)s) AS c"
-    " JOIN {vectors} AS v ON v.id = c.id ORDER BY 2 LIMIT %(k)s",
+    " JOIN {vectors} AS v ON v.id = c.id ORDER BY 2, v.id LIMIT %(k)s",
 }
 
-
 _COSINES = "SELECT n.id, 1 - n.distance FROM nearest AS n"
-_TEXTS = """SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {texts} AS t ON t.id = n.id
-    ORDER BY n.distance, n.id"""
+_TEXTS = "SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {texts} AS t ON t.id = n.id"
 
 
 def nearest(tables: Tables, index: str, filter: Filter, texts: bool) -> Statement:
     """`id, cosine` of the k nearest, or also `text, metadata`; `index` is `none` for an exact search."""
     outer = _TEXTS if texts else _COSINES
-    return _compose(f"WITH nearest AS MATERIALIZED ({_BY_INDEX[index]}) {outer}", tables, filter)
+    template = f"WITH nearest AS MATERIALIZED ({_BY_INDEX[index]}) {outer} ORDER BY n.distance, n.id"
+    return _compose(template, tables, filter)
 
 
 def matching(tables: Tables, filter: Filter, some: bool = False) -> Statement:

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_files import put
 
+from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import by_file, cut, open_corpus, texts_corpus
+from contrastive_st.search.opening import open_index
 from contrastive_st.search.report import Report
 from contrastive_st.search.splitting import sentences, split
 
@@ -386,6 +388,21 @@ def test_a_column_in_the_names_of_folders_and_infinite_numbers(tmp_path):
     assert [(own["label"], own.get("size")) for own in found] == [("no no", None), ("yes", 1.0)]
     assert "an infinite number counts as null: column size" in report.lines()
     assert not any("label" in own.metadata for own in open_corpus(str(tmp_path), metadata=["size"]).read())
+
+
+def test_the_types_that_are_printed_are_those_that_are_recorded(tmp_path, capsys):
+    put(tmp_path, "all/year=2020/a.parquet", [{"text": "a cat", "price": 1.5, "day": "2024-05-01"}])
+    put(tmp_path, "all/year=2021/a.csv", "text,price,tags\na tree,3.50,[1]\n")
+    put(tmp_path, "all/year=2022/a.jsonl", '{"text": "a bush", "price": 4}\n')
+    several = {"price": "mixed", "tags": "list of number", "year": "number", "day": "date"}
+    for source, shown in (("all", several), ("all/year=2020", {"price": "number", "day": "date"})):
+        shards = tmp_path / f"{len(shown)}"
+        assert main(["index", str(tmp_path / source), "--types", "tags=list", "--output", str(shards)]) == 0
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("types")]
+        found = re.sub(r"types of the metadata: | \(because of '3.50'\)|; --types.*", "", line).split(", ")
+        assert dict(one.split(" ", 1) for one in found) == shown
+        assert open_index(str(shards)).types() == {**shown, "file": "text"}
+    assert open_index(str(tmp_path / "4")).count("year>=2021") == 2
 
 
 def test_a_row_keeps_its_own_cells_below_a_folder_named_after_a_column(tmp_path):

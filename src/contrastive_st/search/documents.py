@@ -463,7 +463,7 @@ class _Choice:
         """The documents of files; one of a folder that is at fault is left out from there on."""
         self.decide(files)
         row, kept, named = 0, some, set[str]()
-        report.types = {name: (kind, self.why.get(name, "")) for name, kind in self.decided.items()}
+        report.types = {values.nfc(name): (kind, self.why.get(name, "")) for name, kind in self.decided.items()}
         for file in files:
             try:
                 for document in self._of_table(file.open(report), row, report, file.name, named):
@@ -483,7 +483,7 @@ class _Choice:
             report.say("in none of the files", f"column {name}")
 
     def decide(self, files: Sequence[_File]) -> None:
-        """Decide the types of the columns of the files of text among these, which are read for it, unless that is done.
+        """Decide the types of the columns of text of these files, which are read for it, unless that is done.
 
         A file that cannot be read to its end is left out here as where its documents are read.
         """
@@ -493,10 +493,12 @@ class _Choice:
         for file in files:
             try:
                 table, texts = file.open(Report()), list[str]()
-                for row in table if table.delimited else ():  # the cells of other tables have types
+                # the cells of other tables have types, but for those of a path, which are the same in each row
+                for row in table if table.delimited else itertools.islice(table, bool(table.of_path)):
                     texts = texts or self._columns(table, row.cells, bool(file.name))
                     for name, cell in row.cells.items():
-                        if name not in (*texts, *values.OWN, *self.types) and name in (self.metadata or row.cells):
+                        chosen = table.is_written(name) and name in (self.metadata or row.cells)
+                        if chosen and name not in (*texts, *values.OWN, *self.types):
                             columns.setdefault(name, Column(recorded=self.former.get(name))).see(cell)
             except Exception:  # parsers raise a dozen kinds of errors for damaged files
                 if not file.name:
@@ -505,7 +507,7 @@ class _Choice:
             if seen.type:
                 self.decided[name] = seen.type
                 self.why[name] = _RECORDED if seen.type != seen.written else seen.why and repr(seen.why)
-        self.decided.update(self.types)
+        self.decided.update({name: kind for name, kind in self.types.items() if kind != "list"})  # its values tell
 
     def _of_table(self, table: Table, first: int, report: Report, file: str, named: set[str]) -> Iterator[Document]:
         """The documents of a table, the blank ones too; their rows are numbered from `first`."""
@@ -537,7 +539,7 @@ class _Choice:
         name = next((name for name in cells if values.nfc(name) == values.nfc(self.id_column)), None)
         if name is None:
             return {}
-        cell = None if table.delimited and is_blank(cells[name]) else cells[name]
+        cell = None if table.is_written(name) and is_blank(cells[name]) else cells[name]
         return {name: as_type(values.plain(cell), self.types[name]) if cell and name in self.types else cell}
 
     def _columns(self, table: Table, cells: Mapping[str, object], folder: bool) -> list[str]:
@@ -562,11 +564,11 @@ class _Choice:
         """The metadata of a row."""
 
         def value(name: str, cell: object) -> object:
-            if (table.delimited or name in self.types) and is_blank(cell):
+            if (table.is_written(name) or name in self.types) and is_blank(cell):
                 return None
             if name in self.types:
                 return as_type(values.plain(cell), self.types[name])
-            written = table.delimited and self.why.get(name) != _RECORDED
+            written = table.is_written(name) and self.why.get(name) != _RECORDED
             found = value_in(cell, self.decided.get(name), written)
             held = found if written else as_recorded(found, self.former.get(name, ""))
             if held != found:
@@ -578,7 +580,7 @@ class _Choice:
             if name not in cells or name == NOTES or (name in texts and self.metadata is None):
                 continue
             cell = cells[name]
-            if table.delimited and cell and is_blank(cell):
+            if table.is_written(name) and cell and is_blank(cell):
                 report.say(f"{cell!r} counts as null; JSON and Parquet can hold it as text", f"column {name}")
             elif isinstance(cell, float) and math.isinf(cell):
                 report.say("an infinite number counts as null", f"column {name}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contrastive_st.errors import InputError
+from contrastive_st.search.column_types import joined
 
 UNKNOWN = "without a token that the model knows"
 TOO_LONG = "longer than the model reads, so only their beginnings are searched (--split_into passages splits them)"
@@ -65,6 +67,13 @@ class Report:
         names = self.names.setdefault(note, [])
         if name not in names and len(names) <= _NAMES:
             names.append(name)
+
+    def add_types(self, types: Mapping[str, str]) -> None:
+        """Join the types of some values with those of their columns; that of the names of files needs no line."""
+        for name, kind in types.items():
+            there, why = self.types.get(name, (None, ""))
+            if there or name != "file":
+                self.types[name] = joined((there, kind)) or kind, why
 
     def lines(self) -> list[str]:
         """A line for each reason, and for each choice that was made."""

@@ -49,6 +49,7 @@ class Table:
         delimited: whether it is delimited text, in which an empty cell is null and no cell has a type.
         first: the number of its first row, which comes after the header of delimited text.
         classes: for each column of `datasets.ClassLabel`, or of lists of it, the names of its numbers; -1 is none.
+        of_path: the columns whose cells are in the names of folders, which have no types either.
     """
 
     source: str
@@ -63,6 +64,7 @@ class Table:
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     delimited: bool = False
     first: int = 1
+    of_path: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[Row]:
         with reading(self.source):
@@ -103,6 +105,10 @@ class Table:
         inner, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
         text = types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner)
         return bool(text or (not as_text and types.is_primitive(kind)))
+
+    def is_written(self, name: str) -> bool:
+        """Whether the cells of a column are texts without types."""
+        return self.delimited or name in self.of_path
 
     def where(self, number: int) -> str:
         """The file and the number of a row, for messages."""

@@ -134,7 +134,7 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
 
 
 def with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
-    """A table with columns, new ones or in place of its own, which have the same cells in each row."""
+    """A table with columns of a path, new ones or in place of its own, which have the same cells in each row."""
     if not cells:
         return table
     names = None if table.columns is None else list(dict.fromkeys([*table.columns, *cells]))
@@ -144,7 +144,7 @@ def with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
         import pyarrow as pa
 
         schema = pa.schema({**dict(zip(schema.names, schema.types, strict=True)), **dict.fromkeys(cells, pa.string())})
-    return replace(table, read=read, columns=names, schema=schema, whole=None)
+    return replace(table, read=read, columns=names, schema=schema, whole=None, of_path=frozenset(cells))
 
 
 def open_judgements(path: Path) -> Table:

@@ -103,6 +103,27 @@ def test_what_cannot_be_told_is_one_line_that_shows_how_to_name_it(names, column
         assert "--columns" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("row", "advice"),
+    [
+        ({"text": 7}, "text"),
+        ({"title": "a cat", "x": ["a", "b"], "y": "a b"}, "title=anchor y=positive"),
+        ({"x": "a cat", "pos": "a dog", "pos_scores": 0.5}, "x=anchor pos=positive"),
+        ({"sentence1": "a cat", "sentence2": ["a", "b"], "score": [0.5, 0.25]}, "sentence1=anchor sentence2=positive"),
+        ({"text": "a cat", "x": "a dog", "labels": ["a", "b"]}, "text=anchor x=positive"),
+    ],
+)
+def test_what_a_question_advises_is_taken(row, advice):
+    with pytest.raises(InputError, match=f"give --columns {advice}[,;]"):
+        column_roles([row] * 3)
+    assert read_examples([row] * 3, columns=advice.split())
+
+
+def test_the_only_text_is_no_list():
+    with pytest.raises(InputError, match="'positive' holds lists or objects, not texts"):
+        read_examples([{"positive": ["a cat", "a dog"]}] * 3)
+
+
 def test_columns_asked_for_by_name_position_and_role():
     assert roles_of("a", "b", columns=["b", 0]).columns == {"b": "anchor", "a": "positive"}
     assert roles_of("a", "b", columns=["a=positive", "1=anchor"]).columns == {"b": "anchor", "a": "positive"}

@@ -348,9 +348,11 @@ def column_roles(
             raise InputError(f"{source}: {what}; {mend}")
         if held[name] == NOTHING and len(first) < _FIRST:
             raise ask(f"column {name!r} is empty: every cell is blank")
-        if held[name] == LISTS and (not target or role in (SCORE, LABEL)):
+        no_list = name in lists and not _ROLE[role].lists  # of a single text
+        if no_list or (held[name] == LISTS and (not target or role in (SCORE, LABEL))):
             raise ask(f"column {name!r} holds lists or objects, not texts")
-        if held[name] == NUMBERS and not target and not given.get(name):  # numbers may be texts, as in sums
+        asked = name in given and (given[name] or role_of(name))  # numbers may be texts, as in sums
+        if held[name] == NUMBERS and not target and not asked:
             raise ask(f"column {name!r} holds numbers, not sentences")
     refers = next((name for name in left_out if _REFERS.fullmatch(plain_name(name))), None)
     if refers and len(roles) == 1 and not given:
@@ -494,18 +496,23 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
         marks = [name for name in named if {value_of(cell) for cell in cells[name]} == {0, 1}]
         single = [name for name in firsts or seconds if held[name] != LISTS and name not in marks][:1]
         others = [*by(LABEL), *by(SCORE), *few, *by(POSITIVE), *by(None), *by(UNUSED)]
-        labels = [[name for name in others if name not in single][:1]] * (bool(by(LABEL)) or len(marks) < 2)
+        others = [name for name in others if name not in single and (classify or held[name] != LISTS)]
+        labels = [others[:1]] * (bool(by(LABEL)) or len(marks) < 2)
         labels += [marks] * (len(marks) > 1)
         ways = [dict.fromkeys(own, LABEL) for own in labels if own] + [{}] * (not classify)
         return [{single[0]: TEXT, **way} for way in ways] if single else []
     roles = {firsts[0]: ANCHOR, seconds[0]: POSITIVE, **dict.fromkeys(by(NEGATIVE), NEGATIVE)}
-    targets = {name: SCORES if by(NEGATIVE) else own for own in (SCORES, SCORE, LABEL) for name in by(own)[:1]}
+    listed = LABEL if held[seconds[0]] == LISTS else None  # which may be lists: one for each positive
+    of_pairs = [name for name in (*by(SCORE), *by(LABEL)) if held[name] != LISTS or role[name] == listed]
+    of_negatives = dict.fromkeys([*by(SCORES), *by(SCORE), *by(LABEL)], SCORES)
+    targets = of_negatives if by(NEGATIVE) else {name: str(role[name]) for name in of_pairs}
     alone = [{firsts[0]: TEXT}] * (firsts[0] in by(TEXT) and seconds[0] in by(None))
     if targets:
         target = dict(list(targets.items())[:1])
         classes = [{**text, **target} for text in alone if LABEL in target.values()]
         return [*classes, {**roles, **target}, roles]
-    roles |= {name: str(role[name]) for name in by(POSITIVE_SCORE, NEGATIVE_SCORE)}
+    if by(POSITIVE_SCORE) and len(by(NEGATIVE_SCORE)) == len(by(NEGATIVE)) > 0:
+        roles |= {name: str(role[name]) for name in by(POSITIVE_SCORE, NEGATIVE_SCORE)}
     rest = [name for name in by(None) if name not in roles and not by(NEGATIVE)]
     numbers = [name for name in rest if all(_number(cell) is not None for cell in cells[name])]
     ways = [{**roles, name: SCORE if name in numbers else LABEL} for name in rest if name in (*numbers, *few)]

@@ -57,6 +57,14 @@ def test_search_is_that_of_a_plain_loop(shards, monkeypatch, block):
     assert len(index.search(queries[0], 100)[0]) == 50
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+def test_no_queries_have_no_hits_and_their_filter_is_checked(shards, precision):
+    index = ExactIndex.open(shards[0].folder, precision=precision)
+    assert index.search(np.empty((0, 8)), filter={"parity": 1}) == index.search(np.empty((0, 8))) == []
+    with pytest.raises(InputError, match="no document has a value in the column 'odd'"):
+        index.search(np.empty((0, 8)), filter={"odd": 1})
+
+
 def test_similar_and_scan(shards):
     folder, vectors = shards
     index = ExactIndex.open(folder.folder)

@@ -151,7 +151,8 @@ class VectorIndex(Protocol):
         if text is not None and len(queries) != 1:
             raise InputError(f"a hybrid search takes one query, not {len(queries)}; call it once for each")
         chosen = as_filter(filter).of_types(self.types() if filter else {})
-        hits = self.nearest(Asked(queries, k, chosen, text, exact, ef_search, oversample))
+        asked = Asked(queries, k, chosen, text, exact, ef_search, oversample)
+        hits = self.nearest(asked) if len(queries) else []
         check_filter(self, chosen, any(hits))
         return hits
 

@@ -257,9 +257,7 @@ def _each(labels: Sequence[str | list[str]]) -> list[str]:
 
 
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, str]], str, pa.Schema | None]:
-    """The rows of stdin or of a file, with a text, their column of text (as --columns say, or as in any corpus), and
-    the types of their columns, if they are stored.
-    """
+    """The rows of stdin or of a file that have a text, their column of text, and the stored types of the columns."""
     from contrastive_st.data.reading import open_table
     from contrastive_st.data.reading.content import stdin_texts
     from contrastive_st.data.reading.texts import rows_with_text

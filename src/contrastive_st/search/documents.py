@@ -463,7 +463,8 @@ class _Choice:
         """The documents of files; one of a folder that is at fault is left out from there on."""
         self.decide(files)
         row, kept, named = 0, some, set[str]()
-        report.types = {values.nfc(name): (kind, self.why.get(name, "")) for name, kind in self.decided.items()}
+        report.types = {values.nfc(name): kind for name, kind in self.decided.items()}
+        report.why = {values.nfc(name): why for name, why in self.why.items()}
         for file in files:
             try:
                 for document in self._of_table(file.open(report), row, report, file.name, named):

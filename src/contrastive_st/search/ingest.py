@@ -13,7 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.column_types import types_of
+from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.documents import Corpus, Document
 from contrastive_st.search.index import Ids, Members, Sink, State
 from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
@@ -184,7 +184,7 @@ def _shards(corpus: Corpus, shard_rows: int, report: Report) -> Iterator[tuple[i
                 break
         if not rows:
             return
-        report.add_types(types_of(document.metadata for document in rows))
+        report.types = joined_types(report.types, types_of(document.metadata for document in rows))
         yield shard, rows
 
 

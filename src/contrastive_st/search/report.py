@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.column_types import joined
 
 UNKNOWN = "without a token that the model knows"
 TOO_LONG = "longer than the model reads, so only their beginnings are searched (--split_into passages splits them)"
@@ -32,7 +30,8 @@ class Report:
         long: columns with cells that are too long to be kept as metadata, and in how many rows.
         foreign: columns with cells of types that metadata cannot have.
         unread: files of a folder that could not be read to their end.
-        types: of the columns of metadata, with the cell for which a column of numbers is text.
+        types: of the columns of metadata.
+        why: of columns of text files, the cell for which one of numbers is text, or the collection that has its type.
 
     Example:
         >>> report = Report()
@@ -49,7 +48,8 @@ class Report:
     long: Counter[str] = field(default_factory=Counter)
     foreign: Counter[str] = field(default_factory=Counter)
     unread: set[str] = field(default_factory=set)
-    types: dict[str, tuple[str, str]] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
 
     def leave_out(self, reason: str, name: str) -> None:
         """Count a row or a file that is left out; `name` is where it is."""
@@ -68,13 +68,6 @@ class Report:
         if name not in names and len(names) <= _NAMES:
             names.append(name)
 
-    def add_types(self, types: Mapping[str, str]) -> None:
-        """Join the types of some values with those of their columns; that of the names of files needs no line."""
-        for name, kind in types.items():
-            there, why = self.types.get(name, (None, ""))
-            if there or name != "file":
-                self.types[name] = joined((there, kind)) or kind, why
-
     def lines(self) -> list[str]:
         """A line for each reason, and for each choice that was made."""
         lines = []
@@ -83,9 +76,9 @@ class Report:
             counted = f"{self.counts[reason]:,} " if self.counts[reason] else ""
             what = f"left out: {counted}" if counted and reason not in (TOO_LONG, *BY_LOOKS) else counted
             lines.append(f"{what}{reason}: {'; '.join(names[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
-        if self.types:
-            because = {name: f" (because of {why})" * bool(why) for name, (_, why) in self.types.items()}
-            each = [f"{name or repr(name)} {kind}{because[name]}" for name, (kind, _) in self.types.items()]
+        because = {name: f" (because of {why})" for name, why in self.why.items() if why}
+        shown = [name for name in self.types if name != "file" or name in self.why]  # else it is that of the document
+        if each := [f"{name or repr(name)} {self.types[name]}{because.get(name, '')}" for name in shown]:
             lines.append(f"types of the metadata: {', '.join(each)}; --types COLUMN=TYPE sets another")
         for what, columns in (("too long", self.long), ("of a type that metadata cannot have", self.foreign)):
             if columns:

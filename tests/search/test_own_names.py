@@ -126,6 +126,18 @@ def test_names_are_the_same_in_any_normal_form(place, shown, tmp_path, capsys):
     assert len(shown("search", "tide", *at)) == len(NAMES) - 1
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_a_name_that_postgresql_cannot_store_is_the_same_in_a_store_and_in_shards(place, tmp_path, name):
+    rows, shards = tmp_path / name, tmp_path / "shards"
+    rows.write_text(json.dumps({"text": "a tide", "m\0k": 7}) if name == "rows.jsonl" else "text,m\0k\na tide,7\n")
+    at = f"unstorable_{name[5:]}_names"
+    assert main(["index", str(rows), "--store", place, "--collection", at, "--quiet"]) == 0
+    assert main(["index", str(rows), "--output", str(shards), "--quiet"]) == 0
+    for index in open_index(place, at), open_index(shards):
+        assert (index.get([0])[0].metadata, index.types()) == ({"m\ufffdk": 7}, {"m\ufffdk": "number"})
+        index.close()
+
+
 def test_texts_and_columns_are_compared_in_the_same_form():
     composed, decomposed = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
     for held in (as_held({decomposed: decomposed}), as_held({composed: composed})):

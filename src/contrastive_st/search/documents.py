@@ -506,7 +506,7 @@ class _Choice:
                     raise
         for name, seen in columns.items():
             if seen.type:
-                self.decided[name] = seen.type
+                self.decided[values.storable(name)] = seen.type
                 self.why[name] = _RECORDED if seen.type != seen.written else seen.why and repr(seen.why)
         self.decided.update({name: kind for name, kind in self.types.items() if kind != "list"})  # its values tell
 
@@ -570,7 +570,7 @@ class _Choice:
             if name in self.types:
                 return as_type(values.plain(cell), self.types[name])
             written = table.is_written(name) and self.why.get(name) != _RECORDED
-            found = value_in(cell, self.decided.get(name), written)
+            found = value_in(cell, self.decided.get(values.storable(name)), written)
             held = found if written else as_recorded(found, self.former.get(name, ""))
             if held != found:
                 report.say("values get the type of the collection (--types sets another)", f"column {name}")
@@ -590,7 +590,7 @@ class _Choice:
                 report.long[name] += 1
                 continue
             try:
-                kept[name] = value(name, cell)
+                kept[values.storable(name)] = value(name, cell)
             except InputError as error:
                 if self.metadata is None and name not in self.types:
                     report.foreign[name] += 1

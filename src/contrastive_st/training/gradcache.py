@@ -134,7 +134,8 @@ def gradcache_step(
                 total, loss = total + own_words, loss + own_words.detach()
             for parameter, slope in zip(parameters, own, strict=True) if last else ():
                 total = total + (parameter * slope).sum()
-            backward(total)
+            if total.requires_grad:  # else the encoder is frozen, and only the loss has trained weights
+                backward(total)
     return loss, views.detach()
 
 

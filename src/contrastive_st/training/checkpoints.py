@@ -208,6 +208,10 @@ class CheckpointTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in transformers, but a finished run that is resumed logs no mean loss."""
+        if self.is_in_train and "train_loss" in logs and self.state.global_step < self.state.max_steps:
+            # It was stopped and can go on from its last checkpoint, of which transformers would now keep the best alone
+            # if save_total_limit is 1.
+            self._opening.enter_context(changed(self, save_total_limit=None))
         if not (self.finished_before and "train_loss" in logs):  # the mean of no steps
             super().log(logs, start_time)
 

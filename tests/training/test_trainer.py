@@ -2,9 +2,11 @@
 
 import logging
 import math
+import multiprocessing
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,10 +23,12 @@ from contrastive_st import (
     DropoutPairCollator,
     InfoNCE,
     InputError,
+    LabelledPairCollator,
     NLITripletCollator,
     PairCollator,
     QuickThoughtsConfig,
     QuickThoughtsGRU,
+    SoftmaxLoss,
     tokenize,
 )
 from contrastive_st.data import Mixture, SentenceCorpus
@@ -159,6 +163,36 @@ def test_the_private_methods_that_are_overridden_are_listed_with_a_reason():
     assert len(found) <= 4
 
 
+def test_a_loss_that_chunks_do_not_call_is_refused(tokenizer, bert_config, tmp_path):
+    class Tenfold(ContrastiveTrainer):
+        def compute_loss(self, *args, **kwargs):
+            return 10 * super().compute_loss(*args, **kwargs)
+
+    rows = rows_for(tokenizer, 1)
+    for kind, given, words in (
+        (Tenfold, {}, "chunk_size does not call an overridden compute_loss"),
+        (ContrastiveTrainer, {"compute_loss_func": lambda *args: None}, "chunk_size does not call compute_loss_func"),
+    ):
+        parts = {"train_dataset": rows, "data_collator": DropoutPairCollator(tokenizer), **given}
+        kind(BertForCL(bert_config), arguments(tmp_path), **parts)
+        with pytest.raises(InputError, match=words):
+            kind(BertForCL(bert_config), arguments(tmp_path, chunk_size=2), **parts)
+
+
+@pytest.mark.parametrize("changes", [{}, {"chunk_size": 3}])
+def test_a_classifier_is_trained_on_a_frozen_encoder(tokenizer, bert_config, tmp_path, changes):
+    model = BertForCL(bert_config, loss=SoftmaxLoss(num_labels=2))
+    for name, weight in model.named_parameters():
+        weight.requires_grad_("loss_head" in name)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    pairs = [{"sentence1": text, "sentence2": SENTENCES[0], "label": i % 2} for i, text in enumerate(SENTENCES)]
+    args = arguments(tmp_path, **changes)
+    data, collator = tokenize(pairs, tokenizer, 16), LabelledPairCollator(tokenizer)
+    ContrastiveTrainer(model, args, train_dataset=data, data_collator=collator).train()
+    for name, weight in model.named_parameters():
+        assert torch.equal(weight, before[name]) != ("loss_head" in name), name
+
+
 @pytest.mark.parametrize(("reads_late", "stopped"), [(False, 5), (True, 8)])
 def test_a_loss_that_is_not_finite_stops_the_run_at_its_step(reads_late, stopped, tokenizer, bert_config, tmp_path):
     """On a GPU the value is read late, before a log or a checkpoint; the step is named in which it was lost."""
@@ -178,14 +212,20 @@ def test_a_loss_that_is_not_finite_stops_the_run_at_its_step(reads_late, stopped
     assert "\n" not in str(caught.value)
 
 
-def test_sigterm_saves_a_checkpoint_from_which_the_run_goes_on_as_if_nothing_had_been(tokenizer, bert_config, tmp_path):
+@pytest.mark.parametrize("workers", [0, 1])
+def test_sigterm_saves_a_checkpoint_from_which_the_run_goes_on_as_if_nothing_had_been(
+    tokenizer, bert_config, tmp_path, workers
+):
     class Kill(TrainerCallback):
         def on_step_begin(self, args, state, control, **kwargs):
-            if state.global_step == 2:
-                os.kill(os.getpid(), signal.SIGTERM)
+            if state.global_step == 2:  # all processes get it, from another one
+                own = [process.pid for process in multiprocessing.active_children()]
+                assert len(own) >= workers
+                subprocess.run(["kill", "-TERM", *map(str, [os.getpid(), *own])], check=True)
 
     before = signal.getsignal(signal.SIGTERM)  # a library may have one of its own
-    stopped = trainer_for(tokenizer, bert_config, tmp_path / "stopped", callbacks=[Kill()])
+    options = {"dataloader_num_workers": workers}
+    stopped = trainer_for(tokenizer, bert_config, tmp_path / "stopped", callbacks=[Kill()], **options)
     logging.getLogger("transformers").handlers[-1].setLevel(logging.ERROR)  # the farewell is a warning
     stopped.train()
     assert stopped.state.global_step == 3

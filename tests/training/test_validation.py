@@ -10,6 +10,7 @@ import validation_worker
 from datasets import Dataset
 from ranks import together
 from scipy.stats import spearmanr
+from transformers import TrainerCallback
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -236,6 +237,25 @@ def test_a_run_that_gets_worse_stops_and_keeps_the_best(tokenizer, bert_config, 
     assert training_curve_png(state.log_history)[:4] == b"\x89PNG"
 
 
+def test_the_last_checkpoint_of_a_run_that_is_stopped_stays_beside_the_best(tokenizer, bert_config, tmp_path):
+    class Stop(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 9:
+                control.should_save = control.should_training_stop = True
+
+    settings = {"save_total_limit": 1, "load_best_model_at_end": True, "eval_steps": 4, "max_steps": 12}
+    trainer = worse_and_worse(tokenizer, bert_config, tmp_path, **settings)
+    trainer.add_callback(Stop())
+    trainer.train()
+    kept = {f"checkpoint-{trainer.state.best_global_step}", "checkpoint-9"}
+    assert len(kept) == 2
+    assert {path.name for path in tmp_path.glob("checkpoint-*")} == kept
+    assert trainer.args.save_total_limit == 1
+    whole = worse_and_worse(tokenizer, bert_config, tmp_path, **settings)
+    whole.train(resume_from_checkpoint=True)
+    assert {path.name for path in tmp_path.glob("checkpoint-*")} == {f"checkpoint-{whole.state.best_global_step}"}
+
+
 def test_resumed_in_the_middle_it_stops_where_it_would_have(tokenizer, bert_config, tmp_path):
     settings = {"early_stopping_patience": 3, "save_total_limit": 9}
     whole = worse_and_worse(tokenizer, bert_config, tmp_path / "whole", **settings)
@@ -288,6 +308,32 @@ def test_a_tiny_run_is_evaluated_at_every_step(tokenizer, bert_config, tmp_path)
     trainer = worse_and_worse(tokenizer, bert_config, tmp_path, max_steps=3, early_stopping_patience=9)
     trainer.train()
     assert [row["step"] for row in trainer.state.log_history if "eval_loss" in row] == [1, 2, 3]
+
+
+def test_what_is_set_between_two_runs_holds(tokenizer, bert_config, tmp_path):
+    trainer = worse_and_worse(tokenizer, bert_config, tmp_path, max_steps=4, eval_strategy="steps", eval_steps=0.5)
+    for given, wanted in ((0.5, [2, 4]), (None, [2, 4]), (1, [1, 2, 3, 4])):
+        trainer.args.eval_steps = given or trainer.args.eval_steps
+        trainer.train()
+        assert [row["step"] for row in trainer.state.log_history if "eval_loss" in row] == wanted
+
+
+@pytest.mark.parametrize("kind", ["bf16", "fp16"])
+def test_an_evaluation_in_half_precision_leaves_every_bit_of_the_weights(tokenizer, bert_config, tmp_path, kind):
+    trainer = worse_and_worse(tokenizer, bert_config, tmp_path, **{f"{kind}_full_eval": True, "max_steps": 2})
+    model = trainer.model
+    model.register_buffer("own", torch.rand(3), persistent=False)
+    held = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    before, asked = {name: x.clone() for name, x in held.items()}, []
+    model.bert.register_forward_pre_hook(lambda module, args: asked.append(module.dtype))
+    trainer.evaluate()
+    trainer.predict(trainer.eval_dataset)
+    assert set(asked) == {torch.bfloat16 if kind == "bf16" else torch.float16}
+    after = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    assert [name for name, x in before.items() if not torch.equal(after[name], x) or after[name].dtype != x.dtype] == []
+    assert all(after[name] is held[name] for name, _ in model.named_parameters())  # tied ones stay tied
+    trainer.train()
+    assert next(model.parameters()).dtype == torch.float32
 
 
 def test_the_measure_chooses_where_there_is_no_loss(tmp_path):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +22,34 @@ _OF_LOADERS = (
     "num_workers", "pin_memory", "persistent_workers", "multiprocessing_context", "prefetch_factor", "in_order",
     "drop_last",
 )  # fmt: skip
+
+
+@dataclass
+class BeginWorker:
+    """Begins a worker that leaves SIGTERM to the main process, whose data it reads up to the end of the step.
+
+    The signal reaches workers too where a group of processes gets it (systemd, `torchrun`, `kill -- -PGID`), and torch
+    would end the run without a checkpoint. If the main process itself sends it, the worker ends.
+
+    Args:
+        begin: what the loader itself calls with the number of the worker.
+    """
+
+    begin: Callable[[int], None] | None
+
+    def __call__(self, number: int) -> None:
+        """Begin worker `number`, in its process."""
+        if hasattr(signal, "sigwaitinfo"):  # not on macOS, where no handler can tell who sends a signal
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+            threading.Thread(target=self._end_if_told, daemon=True).start()
+        if self.begin is not None:
+            self.begin(number)
+
+    def _end_if_told(self) -> None:
+        main = getattr(multiprocessing.parent_process(), "pid", None)
+        while signal.sigwaitinfo([signal.SIGTERM]).si_pid != main:
+            pass
+        os._exit(0)
 
 
 class Order(TrainerCallback):

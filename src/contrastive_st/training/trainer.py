@@ -58,10 +58,10 @@ from contrastive_st.training.gradcache import Batch, Chunks, encoder_of, gradcac
 from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
-from contrastive_st.training.order import Order
+from contrastive_st.training.order import BeginWorker, Order
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.training.publishing import Publisher
-from contrastive_st.training.validation import Validation, check_validation
+from contrastive_st.training.validation import Validation, check_validation, preserved_weights
 
 # --- Values that the host needs for each step, and values that it reads later, so that it need not wait for the GPU.
 
@@ -183,7 +183,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []
-        self._shares_of_run: dict[str, float | None] = {}
+        self._shares_of_run: dict[str, tuple[float, int]] = {}  # as given, and in steps
         self._searching, self._made = False, True
         self.sigterm, self.throughput, self.task_losses = StopOnSigterm(), Throughput(), TaskLosses()
         self.learning, self.health = Learning(), HealthCallback()
@@ -269,6 +269,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         if (args.fsdp or parse_flag_from_env("ACCELERATE_USE_FSDP")) and not self.is_fsdp_enabled:
             yield "FSDP is not possible here: accelerate shards weights over GPUs alone, in processes that it launches"
         if self.is_fsdp_enabled:
+            if args.bf16_full_eval or args.fp16_full_eval:
+                yield "bf16_full_eval and fp16_full_eval cast weights, and FSDP shards them; leave them out"
             if args.chunk_tokens:
                 yield "FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens"
             if core.head_parameters():
@@ -283,6 +285,11 @@ class ContrastiveTrainer(CheckpointTrainer):
                     "auto_find_batch_size starts again with weights that FSDP has sharded, and some have fewer "
                     f"rows than there are processes ({count}); give a per_device_train_batch_size that fits instead"
                 )
+        own_loss = "compute_loss_func" if self.compute_loss_func is not None else "an overridden compute_loss"
+        if own_loss == "compute_loss_func" or type(self).compute_loss is not ContrastiveTrainer.compute_loss:
+            for name in ("chunk_size", "chunk_tokens"):
+                if getattr(args, name):
+                    yield f"{name} does not call {own_loss}; give the loss as loss=..., or leave out {name}"
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             kind = getattr(core.config, "_attn_implementation", None)
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"
@@ -451,10 +458,13 @@ class ContrastiveTrainer(CheckpointTrainer):
             loss = getattr(getattr(self.core, "settings", None), "loss", Loss())
             self.data_collator = PlanningCollator(collator, loss, vocabulary)
         try:
-            loader = self.order.loader(self._train_batch_size)
-            return super().get_train_dataloader() if loader is None else loader
+            own = self.order.loader(self._train_batch_size)
+            loader: DataLoader[object] = super().get_train_dataloader() if own is None else own
         finally:
             self.data_collator = collator
+        read = getattr(loader, "base_dataloader", loader)  # without what accelerate has wrapped around it
+        read.worker_init_fn = BeginWorker(read.worker_init_fn)
+        return loader
 
     def _gradcache_step(
         self, model: nn.Module, inputs: Batch, num_items_in_batch: Tensor | int | None = None
@@ -523,9 +533,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
         result = super().set_initial_training_values(args, dataloader)
         for name in ("logging_steps", "eval_steps", "save_steps"):
-            share = self._shares_of_run.setdefault(name, getattr(args, name))  # as given, for each run of a search
-            if 0 < (share or 0) < 1:
-                setattr(args, name, math.ceil(result[-1] * share))
+            (share, steps), now = self._shares_of_run.get(name, (0, None)), getattr(args, name)
+            share = share if now == steps else now or 0  # another run of a search has the same share
+            if 0 < share < 1:
+                setattr(args, name, steps := math.ceil(result[-1] * share))
+                self._shares_of_run[name] = share, steps
         return result
 
     # ------------------------------------------------------------------ validation
@@ -562,9 +574,10 @@ class ContrastiveTrainer(CheckpointTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """As in transformers, without a trace in the random state, and with the metrics of `validation`."""
+        """As in transformers, without a trace in weights and random state, and with the metrics of `validation`."""
         own, self.gather_function = self.validation, self.validation.gather
-        with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
+        whole = contextlib.nullcontext() if self.is_in_train else preserved_weights(self.model)  # then they may be cast
+        with whole, preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
             output = super().evaluation_loop(
                 dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
             )

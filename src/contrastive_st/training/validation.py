@@ -7,6 +7,7 @@ measure     of the whole set, whose views are gathered once: see `validation_met
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import math
@@ -36,6 +37,7 @@ from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.evaluator import Evaluation, similarity_of, truncate_dim_of
 from contrastive_st.training.gradcache import Batch, Chunks, encode_chunks, encoder_of
 from contrastive_st.training.momentum import TOKEN_KEYS
+from contrastive_st.training.order import BeginWorker
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.vectors import PAIRWISE
 
@@ -356,6 +358,7 @@ class Validation:
             batch_sampler=[list(share.rows) for share in own],
             collate_fn=PlanningCollator(self.collator or trainer.data_collator, loss),
             num_workers=trainer.args.dataloader_num_workers,
+            worker_init_fn=BeginWorker(None),
         )
 
     def add(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, dict[str, Tensor], object]:
@@ -462,6 +465,23 @@ class Validation:
             f"kept the checkpoint of step {state.best_global_step}: {name} {state.best_metric:.4f}, the best of "
             f"{count} evaluations; {end}"
         )
+
+
+@contextlib.contextmanager
+def preserved_weights(model: nn.Module) -> Iterator[None]:
+    """Restore parameters and buffers on leaving, bit for bit; transformers casts them for `bf16_full_eval`.
+
+    Nothing is copied: what is cast is a new tensor. Where transformers has moved the model to a device, it stays there.
+    """
+    weights = [(weight, weight.data) for weight in model.parameters()]
+    buffers = [(part, name, buffer) for part in model.modules() for name, buffer in part.named_buffers(recurse=False)]
+    try:
+        yield
+    finally:
+        for weight, data in weights:
+            weight.data = data.to(weight.device)
+        for part, name, buffer in buffers:
+            setattr(part, name, buffer.to(getattr(part, name).device))
 
 
 def check_validation(args: ContrastiveTrainingArguments, eval_dataset: object, evaluator: object) -> None:

@@ -294,6 +294,15 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
     assert read_texts("b.csv").column_names == ["anchor", "positive", "negative"]
 
 
+def test_the_columns_of_pairs_may_be_as_a_question_names_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.csv").write_text("q,a\nhow to cook,boil it\nwhy is it blue,light scatters\n")
+    command = ["mine", "own.csv", "-o", "out.csv", "--header", "true", "--num_negatives", "1"]
+    advice = "--columns q=anchor a=positive"
+    assert f"give {advice}; " in refused(capsys, *command)
+    assert main([*command, *advice.split()]) == 0
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -302,6 +311,8 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
         ("pairs.csv -o no/a.csv", "does not exist"),
         ("pairs.csv -o a.csv --corpus two.csv", "--corpus_column"),
         ("pairs.csv -o a.csv --corpus two.csv --corpus_column c", "unknown column 'c'"),
+        ("pairs.csv -o a.csv --corpus own.csv", "names of the columns, give --header true; if"),
+        ("pairs.csv -o a.csv --corpus own.csv --header true", "give --corpus_column 'my text'; "),
         ("pairs.csv -o a.csv --num_negatives 0", "num_negatives 0"),
         ("pairs.csv -o a.csv --num_negatives 9", "none of 2 anchors has 9 negatives"),
         ("pairs.csv -o a.csv --range_min -1", "range_min -1"),
@@ -321,6 +332,7 @@ def test_bad_input_is_one_line(args, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.csv").write_text("anchor,positive\nwhy,so\nhow,thus\n")
     (tmp_path / "two.csv").write_text("question,answer\none,uno\n")
+    (tmp_path / "own.csv").write_text("my text,my head\none uno two,a\nthree tre four,b\n")
     (tmp_path / "labelled.csv").write_text("premise,hypothesis,label\na,b,0\n")
     (tmp_path / "text.txt").write_text("one\ntwo\n")
     assert words in refused(capsys, "mine", *args.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,8 @@ def pair_columns(
     Returns:
         Both columns; and the reason for each other one, by its name.
     """
-    wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
+    given = ((anchor, "=anchor"), (positive, "=positive"))  # with their roles, if they are as a question names them
+    wanted = None if anchor is None else [f"{str(name).removesuffix(role)}{role}" for name, role in given]
     rows, roles = read_examples(dataset, wanted)
     if roles.target or len(roles.texts) < 2:
         fix = "name two columns of text, --columns ANCHOR POSITIVE"
@@ -57,8 +59,9 @@ def read_corpus(corpus: object, column: str | None) -> Column:
     source = corpus if isinstance(corpus, (str, Path)) else in_memory(corpus, "the corpus")
     try:
         rows = reading.read_corpus(source, column)
-    except InputError as error:  # its columns have an option of their own here
-        raise InputError(str(error).replace("--columns", "--corpus_column")) from None
+    except InputError as error:  # its column has an option of its own here; the roles of several say nothing
+        said = re.sub(r"(--header \w+) --columns [^;]+", r"\1", str(error))
+        raise InputError(said.replace("--columns", "--corpus_column")) from None
     return Column(rows, rows.column_names[0])
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,6 +129,19 @@ def test_the_nearest_codes_are_compared_again_by_their_vectors(tmp_path, monkeyp
     alone = Codes.of(vectors, precision)  # nothing else kept: near to the vectors
     assert (alone[np.arange(50)] * vectors).sum(1).min() > (0.6 if precision == "ubinary" else 0.999)
     np.testing.assert_array_equal(next(index.scan())[3], vectors)
+
+
+def test_a_folder_that_may_not_be_written_is_answered_in_a_line(tmp_path, monkeypatch):
+    folder = filled(tmp_path / "shards", unit_vectors(50)).folder
+
+    def refuse(self, *args, **options):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    with monkeypatch.context() as of_root:  # who may write everywhere
+        of_root.setattr(Path, "mkdir", refuse)
+        with pytest.raises(InputError, match=r"exact cannot be written: .*; search once from an account that may"):
+            ExactIndex.open(folder)
+    assert len(ExactIndex.open(folder)) == 50
 
 
 @pytest.mark.parametrize(("precision", "least"), [("int8", 0.9995), ("ubinary", 0.6)])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.device import VECTOR_PRECISIONS
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.writing import atomic_write, write_json
+from contrastive_st.files.writing import atomic_write, write_errors, write_json
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
@@ -382,9 +382,10 @@ def _laid_out(shards: ShardFolder) -> Path:
             return place
     except (OSError, ValueError):
         pass
-    place.mkdir(exist_ok=True)
-    for name in ("state.json", *_FILES.values()):
-        (place / name).unlink(missing_ok=True)
+    with write_errors(place, "the first search writes it; search once from an account that may, or copy the folder"):
+        place.mkdir(exist_ok=True)
+        for name in ("state.json", *_FILES.values()):
+            (place / name).unlink(missing_ok=True)
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("metadata", pa.string())])
     precision, dim = shards.encoding.precision, shards.encoding.dimension

@@ -234,6 +234,21 @@ def test_a_body_is_json_whether_it_says_so_or_not(encoder):
             assert "send" in refused.json()["error"]
 
 
+def test_the_document_has_the_headers_of_the_answers(encoder):
+    with client(encoder, token="secret") as http:
+        paths = http.get("/openapi.json", headers={"Authorization": "Bearer secret"}).json()["paths"]
+        refused = http.post("/embed", json={"inputs": ""}).headers
+    headers = {path: {status: [*answer.get("headers", ())] for status, answer in one["post"]["responses"].items()}
+               for path, one in paths.items() if "post" in one}  # fmt: skip
+    told = {path for path, one in headers.items() if one["200"]}
+    assert told == {"/v1/embeddings", "/embed", "/similarity", "/", "/classify"}
+    by_status = {status: names for status, names in headers["/embed"].items() if names}
+    assert by_status == {"200": ["X-Unknown-Inputs"], "401": ["WWW-Authenticate"], "415": ["Accept-Encoding"],
+                         "429": ["Retry-After"]}  # fmt: skip
+    assert "www-authenticate" in refused
+    assert headers["/search"]["503"] == ["Retry-After"]
+
+
 def test_pages_of_other_origins_where_they_are_let_in(encoder):
     asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST",
              "Access-Control-Request-Headers": "authorization, content-type, x-stainless-lang"}  # fmt: skip

@@ -400,7 +400,7 @@ def make_api(
         asks = door.wanted(path) is not None
         app.add_api_route(
             path, answer, methods=[method], response_model=model,
-            responses=schemas.errors_of(path, method == "POST", asks, gate.is_loopback(host)),
+            responses=schemas.responses_of(path, method == "POST", asks, gate.is_loopback(host)),
             response_class=PlainTextResponse if path == "/metrics" else JSONResponse,
             dependencies=[Security(HTTPBearer(auto_error=False))] if asks else None,  # in the document alone
         )  # fmt: skip

@@ -20,6 +20,7 @@ from contrastive_st.search.filters import NUMBER, OF_SQL, QUOTED
 from contrastive_st.search.index import DeletedCollection, Refused, UnknownColumn
 from contrastive_st.search.values import DATE, one_line
 from contrastive_st.serve.limits import KEYS, MOST_HITS, MOST_INPUTS
+from contrastive_st.serve.served import UNKNOWN
 
 logger = logging.getLogger(__name__)
 _RETRY = 2  # seconds
@@ -423,10 +424,18 @@ _ERRORS = {
     507: "The disk of the database is full.",
 }  # fmt: skip
 _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
+_OF_TEXTS = {"/", "/embed", "/similarity", "/v1/embeddings", "/classify"}
+_HEADERS = {
+    200: (UNKNOWN, "The positions of the texts of which the model knows no token."),
+    401: ("WWW-Authenticate", "Bearer"),
+    415: ("Accept-Encoding", "identity, where the body is compressed."),
+    429: ("Retry-After", "Seconds."),
+    503: ("Retry-After", "Seconds, where the database cannot answer now."),
+}
 
 
-def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, JsonObject]:
-    """The errors that a route sends, for its `responses` in the OpenAPI document.
+def responses_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, JsonObject]:
+    """The errors and the headers that a route sends, for its `responses` in the OpenAPI document.
 
     Args:
         path: of the route.
@@ -435,7 +444,7 @@ def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | 
         loopback: whether the server is bound to loopback.
 
     Returns:
-        The description of each error by its status.
+        The description of each by its status.
     """
     sent = {400, 413} | ({404, 408, 415, 422} if post else set()) | ({421} if loopback else set())
     sent |= {403, 409, 507} if path in _OF_AN_INDEX else set()
@@ -450,7 +459,14 @@ def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | 
             "model": model,
             "description": "The server is stopping, or the database cannot answer now; Retry-After says when to retry.",
         }
-    return {**{status: {"model": model, "description": _ERRORS[status]} for status in sorted(sent)}, 503: stopping}
+    result: dict[int | str, JsonObject] = {200: {}} if path in _OF_TEXTS else {}
+    for status in sorted(sent):
+        result[status] = {"model": model, "description": _ERRORS[status]}
+    result[503] = stopping
+    for status, (name, description) in _HEADERS.items():
+        if status in result and (status != 503 or path in _OF_AN_INDEX):
+            result[status]["headers"] = {name: {"description": description, "schema": {"type": "string"}}}
+    return result
 
 
 def describe_bounds(document: JsonObject, dimension: int, vocabulary: int, prompts: list[str]) -> None:

@@ -166,6 +166,16 @@ def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, c
     assert "give --replace" in refused(capsys, *command, "--columns", "text")
 
 
+@pytest.mark.parametrize("column", ["title", "0", "title=text"])
+def test_a_column_that_is_there_is_not_said_to_be_in_none_of_the_files(column, tmp_path, capsys):
+    (tmp_path / "corpus.csv").write_text("title,text\na,the cat\nb,the dog\n")
+    command = ["index", tmp_path / "corpus.csv", "-m", "static-minilm", "--output", tmp_path / "out"]
+    assert main([*map(str, command), "--columns", column]) == 0
+    said = capsys.readouterr().err
+    assert "2 of 2 rows added" in said
+    assert "in none of the files" not in said
+
+
 @pytest.mark.parametrize(
     ("flag", "words"),
     [

@@ -520,6 +520,7 @@ class _Choice:
                 report.say(note, table.source)
             if not columns:
                 columns = self._columns(table, cells, bool(file))
+                named.update(() if file else self.columns)  # by position or NAME=ROLE too; one not there was refused
             named.update(cells)
             texts = {name: cells[name] for name in columns if not is_blank(cells.get(name))}
             for name, cell in texts.items():

@@ -301,6 +301,24 @@ def test_names_that_collide_are_refused(place, capsys):
             store.drop()
 
 
+def test_the_same_model_in_another_folder_goes_on_and_is_found_there(place, tmp_path, capsys, bert_config, tokenizer):
+    folder, moved = save_both(BertForCL(bert_config), tokenizer, tmp_path / "model"), tmp_path / "moved"
+    texts, shards = tmp_path / "texts.txt", str(tmp_path / "shards")
+    texts.write_text("\n".join(SENTENCES))
+    places = (["--output", shards], ["--store", place, "--collection", "moving"])
+    for model in folder, moved:
+        for where in places:
+            assert main(["index", str(texts), "--model", str(model), *where]) == 0
+        if model == folder:
+            Path(folder).rename(moved)
+    for where in (["--store", shards], places[1]):
+        assert main(["search", SENTENCES[0], *where]) == 0
+    capsys.readouterr()
+    other = save_both(BertForCL(bert_config), tokenizer, folder)
+    for where in places:
+        assert "fingerprint" in refused(capsys, "index", str(texts), "--model", str(other), *where)
+
+
 def test_collections_are_described_and_deleted(place, shards, capsys):
     assert "--split_into" in refused(capsys, "index", shards, "--store", place, "--split_into", "lines")
     store = ["--store", place]

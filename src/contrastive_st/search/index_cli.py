@@ -244,6 +244,8 @@ class Index(CollectionCommand):
                     "into another collection and --swap it with this one"
                 )
             store.check_build(self.index, self.language, self.build_memory)  # now, not after encoding
+            if not of_shards and made.model != store.model:  # shards may be older than the collection
+                store.record_place(made.model)
             if self.language:
                 store.decide_language([], self.language)
             mark = f"{made.corpus_fingerprint} {made.shard_rows}"

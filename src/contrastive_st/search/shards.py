@@ -33,7 +33,7 @@ FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + 
 class Encoding:
     """The record of a folder: its model, its corpus, and how vectors are stored (`float32`, `int8`, `ubinary`)."""
 
-    model: str
+    model: str = field(compare=False)  # where it is; the fingerprint says which it is
     fingerprint: str
     dimension: int
     corpus: str
@@ -85,6 +85,9 @@ class ShardFolder(Sink):
                 for name in compared if ours[name] != theirs[name]
             )  # fmt: skip
             raise InputError(f"{folder} does not fit: {other}; remove it to start again, or choose another --output")
+        if encoding is not None and encoding.model != self.encoding.model and rank == 0:
+            self.encoding = replace(self.encoding, model=encoding.model)
+            write_json(record, asdict(self.encoding))
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""

@@ -346,6 +346,17 @@ class StoreWrites(StoreSpaces):
 
         self.database.transact(work)
 
+    def record_place(self, model: str) -> None:
+        """Record where the model of the collection is now, which its fingerprint tells from others."""
+        wanted = (values.storable(model), self.tables.prefix, self.fingerprint)
+
+        def work(connection: StoreConnection) -> None:
+            for table, key in ("collections", "tables"), ("_spaces", "collection"):
+                connection.execute(f"UPDATE {table} SET model = %s WHERE {key} = %s AND fingerprint = %s", wanted)
+
+        self.database.transact(work)
+        self.model = model
+
     def build_index(
         self,
         kind: str = "hnsw",

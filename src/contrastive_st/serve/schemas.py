@@ -425,13 +425,7 @@ _ERRORS = {
 }  # fmt: skip
 _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
 _OF_TEXTS = {"/", "/embed", "/similarity", "/v1/embeddings", "/classify"}
-_HEADERS = {
-    200: (UNKNOWN, "The positions of the texts of which the model knows no token."),
-    401: ("WWW-Authenticate", "Bearer"),
-    415: ("Accept-Encoding", "identity, where the body is compressed."),
-    429: ("Retry-After", "Seconds."),
-    503: ("Retry-After", "Seconds, where the database cannot answer now."),
-}
+_HEADERS = {200: UNKNOWN, 401: "WWW-Authenticate", 415: "Accept-Encoding", 429: "Retry-After", 503: "Retry-After"}
 
 
 def responses_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, JsonObject]:
@@ -463,9 +457,8 @@ def responses_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int
     for status in sorted(sent):
         result[status] = {"model": model, "description": _ERRORS[status]}
     result[503] = stopping
-    for status, (name, description) in _HEADERS.items():
-        if status in result and (status != 503 or path in _OF_AN_INDEX):
-            result[status]["headers"] = {name: {"description": description, "schema": {"type": "string"}}}
+    for status in _HEADERS.keys() & result.keys():
+        result[status]["headers"] = {_HEADERS[status]: {"schema": {"type": "string"}}}
     return result
 
 

@@ -351,8 +351,8 @@ class StoreWrites(StoreSpaces):
         wanted = (values.storable(model), self.tables.prefix, self.fingerprint)
 
         def work(connection: StoreConnection) -> None:
-            for table, key in ("collections", "tables"), ("_spaces", "collection"):
-                connection.execute(f"UPDATE {table} SET model = %s WHERE {key} = %s AND fingerprint = %s", wanted)
+            connection.execute("UPDATE collections SET model = %s WHERE tables = %s AND fingerprint = %s", wanted)
+            connection.execute("UPDATE _spaces SET model = %s WHERE collection = %s AND fingerprint = %s", wanted)
 
         self.database.transact(work)
         self.model = model

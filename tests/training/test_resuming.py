@@ -215,6 +215,19 @@ def test_resumed_is_uninterrupted_with_each_optimizer_that_runs_here(make, name)
     assert any(not torch.equal(start[key], weight) for key, weight in weights_of(whole).items())
 
 
+@pytest.mark.parametrize("changes", [{}, {"dataloader_num_workers": 1, "dataloader_persistent_workers": True}])
+def test_resumed_is_uninterrupted_over_epochs_whatever_the_workers(make, tmp_path, changes):
+    size = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "max_steps": 7, "save_steps": 3}
+    plain = make(**size)
+    plain.train()
+    whole = make(**size, **changes, overwrite_output_dir=True)
+    whole.train()
+    assert_same(weights_of(whole), weights_of(plain))
+    resumed = make(**size, **changes)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-3"))
+    assert_same(weights_of(resumed), weights_of(plain))
+
+
 def test_old_checkpoints_are_deleted_by_their_step_not_by_their_clock(make, tmp_path):
     """Seen before: with a clock that was set back, every new checkpoint was deleted as the oldest."""
     make(max_steps=2, lr_scheduler_type="constant", save_total_limit=2, save_steps=1).train()

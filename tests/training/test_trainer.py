@@ -1,5 +1,6 @@
 """ContrastiveTrainer: what it logs, how it stops, how it resumes; and the stock Trainer with the same parts."""
 
+import dataclasses
 import logging
 import math
 import multiprocessing
@@ -149,6 +150,19 @@ def test_data_seed_alone_orders_the_rows(kind, tokenizer, bert_config, tmp_path)
     first = order(seed=1, data_seed=7)
     assert first == order(seed=2, data_seed=7) == order(seed=7)
     assert first != order(seed=1, data_seed=8)
+
+
+def test_what_follows_another_argument_follows_its_changes(tokenizer, bert_config, tmp_path):
+    args = arguments(tmp_path, seed=1)
+    other = dataclasses.replace(args, seed=7, per_device_train_batch_size=2)
+    assert (other.order_seed, other.eval_batch_size) == (7, 2)
+    assert dataclasses.replace(arguments(tmp_path, data_seed=3), seed=7).order_seed == 3
+    rows = rows_for(tokenizer, 1)
+    trainer = ContrastiveTrainer(BertForCL(bert_config), args, train_dataset=rows, data_collator=_ids)
+    first = list(trainer.get_train_dataloader())
+    args.seed = 7
+    trainer.create_accelerator_and_postprocess()  # as for a trial of a search
+    assert list(trainer.get_train_dataloader()) != first
 
 
 def _ids(rows):

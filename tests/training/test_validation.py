@@ -301,7 +301,7 @@ def test_what_is_left_open_follows_what_is_given(tmp_path, given, wanted, later)
         args.evaluate_regularly()
     names = ("eval_strategy", "eval_steps", "save_strategy", "save_steps", "load_best_model_at_end", "save_total_limit")
     assert tuple(getattr(args, name) for name in names) == wanted
-    assert args.per_device_eval_batch_size == 4
+    assert args.eval_batch_size == 4
 
 
 def test_a_tiny_run_is_evaluated_at_every_step(tokenizer, bert_config, tmp_path):

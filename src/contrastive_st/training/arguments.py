@@ -111,11 +111,6 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.disable_tqdm = not (progress_is_shown() or is_in_notebook())
         if self.bf16 is None:
             self.bf16 = not self.fp16 and bf16_is_fast()
-        if getattr(self, "data_seed", None) is None:
-            # so that the order of the rows does not depend on other random numbers
-            self.data_seed: int | None = self.seed
-        if self.per_device_eval_batch_size is None:
-            self.per_device_eval_batch_size = self.per_device_train_batch_size
         self.metric_left_open = self.metric_for_best_model is None  # the trainer knows which metrics there are
         if self.load_best_model_at_end and self.eval_strategy == "no":
             self.evaluate_regularly()
@@ -127,6 +122,17 @@ class ContrastiveTrainingArguments(TrainingArguments):
             super().__post_init__()
         if own and self.dataloader_pin_memory:  # batches are copied during the previous step
             self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
+
+    @property
+    def order_seed(self) -> int:
+        """The seed of the order of the rows, which depends on no other random numbers: `data_seed`, or else `seed`."""
+        return self.seed if self.data_seed is None else self.data_seed
+
+    @property
+    def eval_batch_size(self) -> int:
+        """Rows of a batch of validation, on all GPUs of this process."""
+        rows = self.per_device_eval_batch_size or self.per_device_train_batch_size
+        return rows * max(1, int(self.n_gpu))
 
     def evaluate_regularly(self) -> None:
         """Evaluate and save ten times a run, and end with the best checkpoint, unless the arguments say otherwise.

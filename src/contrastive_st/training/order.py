@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import seed_worker
@@ -85,17 +86,21 @@ class Order(TrainerCallback):
             return None
         options = {name: getattr(args, f"dataloader_{name}") for name in _OF_LOADERS}
         options["worker_init_fn"] = partial(seed_worker, num_workers=options["num_workers"], rank=args.process_index)
-        order, collator = data.sampler(batch_size, args.data_seed), self.trainer.data_collator
+        order, collator = data.sampler(batch_size, args.order_seed), self.trainer.data_collator
         loader = DataLoader(data, batch_size, sampler=order, collate_fn=collator, **options)
         prepared: DataLoader[object] = self.trainer.accelerator.prepare(loader)
         return prepared
 
     def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
-        """Set the epoch of the sampler.
+        """Set the epoch of the sampler, and draw the random number that each epoch draws, also with persistent workers.
 
         The Trainer does this too. But with several processes, the wrapper by which a resumed run skips batches hides
-        the sampler from it, and the run would continue in the order of the first epoch.
+        the sampler from it, and the run would continue in the order of the first epoch. The number is the seed of new
+        workers; those that persist are asked for another epoch, and a resumed run, which has none yet, would draw more.
         """
         loader = kwargs.get("train_dataloader")
         if hasattr(loader, "set_epoch"):
             loader.set_epoch(int(state.epoch or 0))
+        read: Any = getattr(loader, "base_dataloader", loader)
+        if getattr(read, "persistent_workers", False) and read._iterator is not None:
+            torch.empty((), dtype=torch.int64).random_()  # as a new iterator would

@@ -50,7 +50,7 @@ def settings_record(trainer: Any, given_optimizer: torch.optim.Optimizer | None 
         given_optimizer: the optimizer that it was made with, if any.
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
-    result = {name: getattr(args, name, None) for name in ARGUMENTS}
+    result = {name: getattr(args, name, None) for name in ARGUMENTS} | {"data_seed": args.order_seed}
     if args.max_steps > 0:
         result["num_train_epochs"] = None
     share = 0 < args.warmup_steps < 1  # of all steps

@@ -175,6 +175,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         files = Path(str(self.args.output_dir), "eval")
         evaluation = None if evaluator is None else Evaluation(evaluator, tokenizer, files)  # type: ignore[arg-type]
         self.validation = Validation(self, evaluation, eval_collator)
+        if self.args.per_device_eval_batch_size is None:  # whatever batches a search tries, or few rows leave
+            self.args.per_device_eval_batch_size = self.args.per_device_train_batch_size
         self._adapt_accelerator()
         for fault in self._faults():
             raise InputError(fault)
@@ -244,6 +246,7 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     def _adapt_accelerator(self) -> None:
         self.order.read_for_itself()
+        self.accelerator.dataloader_config.data_seed = self.args.order_seed
         if (handler := self.accelerator.ddp_handler) is not None:
             # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
             changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())

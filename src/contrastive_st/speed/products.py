@@ -1,4 +1,4 @@
-"""Products by oneDNN and MKL with packed weights, in float32 and bfloat16, for inference on a CPU.
+"""Products by oneDNN with packed weights, in float32 and bfloat16, for inference on a CPU.
 
 A layer of BERT and of its relatives has one product for query, key and value, and its operations are called as
 functions of torch: of one short text, calls of modules take a third of the time.
@@ -7,15 +7,13 @@ functions of torch: of one short text, calls of modules take a third of the time
 from __future__ import annotations
 
 import contextlib
-import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any, TypeGuard, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
@@ -28,8 +26,7 @@ _ROWS = 1024  # number of tokens for which the layout of packed weights is chose
 #: With AMX, oneDNN cuts the sum over an inner dimension of 512 or more in other places for other numbers of rows. It
 #: sums in one piece over up to 448, in products of up to 32 rows, and in convolutions, whose fastest images have 128.
 _IN_ONE_PIECE, _FEW, _IMAGE = 448, 32, 128
-_OPS, _MKL = torch.ops.mkldnn, torch.ops.mkl
-_WIDE = 256  # inputs and outputs from which MKL's products do not depend on the number of rows
+_OPS = torch.ops.mkldnn
 _EACH_PIXEL = ([0, 0], [1, 1], [1, 1], 1)  # padding, stride, dilation and groups of such a convolution
 _OF_BERT = {"BertLayer", "RobertaLayer", "XLMRobertaLayer", "CamembertLayer", "ElectraLayer"}
 _ENCODERS = {name.replace("Layer", "Encoder") for name in _OF_BERT}
@@ -240,32 +237,6 @@ class _Whole:
         return result
 
 
-def _by_onednn(weight: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
-    usual = {"attr": "none", "scalars": [], "algorithm": ""}
-    packed = _OPS._reorder_linear_weight(weight, _ROWS)
-    return partial(_OPS._linear_pointwise.default, W=packed, B=bias, **usual)
-
-
-def _by_mkl(weight: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
-    """Up to 32 rows take two thirds of the time that oneDNN takes with AVX2, and many rows as long or a little less."""
-    packed, inner = _MKL._mkl_reorder_linear_weight(weight, _ROWS), weight.shape[1]
-    # the operator needs only the shape of the weight, since it is given the number of rows that there are
-    shape = weight.new_full((1, 1), math.nan).expand(weight.shape)
-    return lambda x: cast("Tensor", _MKL._mkl_linear.default(x, packed, shape, bias, x.numel() // inner))
-
-
-@cache
-def _mkl_keeps_bits(out: int, inner: int) -> bool:
-    """Whether the bits of a row do not depend on the number of rows; MKL does not promise it, so some are tried."""
-    if min(out, inner) < _WIDE or not hasattr(_MKL, "_mkl_linear"):
-        return False
-    numbers = torch.from_numpy(np.random.default_rng(0).standard_normal((out + 96, inner), np.float32))
-    weight, rows = numbers[:out], numbers[out:]
-    product = _by_mkl(weight, weight.new_zeros(out))
-    together = product(rows)
-    return all(torch.equal(product(rows[:few]), together[:few]) for few in (1, 3, 7, 17, 40))
-
-
 class _Product:
     """The product with a packed weight."""
 
@@ -274,8 +245,9 @@ class _Product:
         self.out, self.inner = weight.shape
         # without a bias the bits of a row would depend on the number of rows
         self.bias = weight.new_zeros(self.out) if bias is None else bias.detach()
-        by_mkl = weight.dtype == torch.float32 and _mkl_keeps_bits(self.out, self.inner)
-        self.linear = (_by_mkl if by_mkl else _by_onednn)(weight, self.bias)
+        packed = _OPS._reorder_linear_weight(weight, _ROWS)
+        usual = {"attr": "none", "scalars": [], "algorithm": ""}
+        self.linear = partial(_OPS._linear_pointwise.default, W=packed, B=self.bias, **usual)
         self.kernel: Tensor | None = None
         if weight.dtype == torch.bfloat16 and self.inner > _IN_ONE_PIECE and has_amx():
             shape = [1, self.inner, _IMAGE, 1]

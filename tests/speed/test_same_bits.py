@@ -61,9 +61,15 @@ def test_bits_do_not_depend_on_what_is_encoded_together(family, dtype, poolings)
             torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize(("inner", "outer"), [(640, 96), (96, 640), (768, 768), (1536, 64)])
-def test_a_row_of_a_product_in_bf16_has_its_bits_among_any_number_of_rows(inner, outer):
-    layer, x = torch.nn.Linear(inner, outer).bfloat16(), torch.randn(900, inner).bfloat16()
+BF16, FP32 = [(640, 96), (96, 640), (768, 768), (1536, 64)], [(384, 1152), (1536, 384), (385, 257), (96, 640)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "inner", "outer"),
+    [*((torch.bfloat16, *sizes) for sizes in BF16), *((torch.float32, *sizes) for sizes in FP32)],
+)
+def test_a_row_of_a_product_has_its_bits_among_any_number_of_rows(dtype, inner, outer):
+    layer, x = torch.nn.Linear(inner, outer).to(dtype), torch.randn(900, inner).to(dtype)
     threads = torch.get_num_threads()
     with torch.inference_mode(), packed_products(layer):
         alone = torch.cat([layer(row[None]) for row in x])
@@ -75,4 +81,5 @@ def test_a_row_of_a_product_in_bf16_has_its_bits_among_any_number_of_rows(inner,
         finally:
             torch.set_num_threads(threads)
     exact = torch.nn.functional.linear(x.double(), layer.weight.double(), layer.bias.double())
-    torch.testing.assert_close(alone.double(), exact, rtol=0.01, atol=0.01)
+    rounding = 0.01 if dtype == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(alone.double(), exact, rtol=rounding, atol=rounding)

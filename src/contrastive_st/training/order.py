@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,32 +24,24 @@ _OF_LOADERS = (
 )  # fmt: skip
 
 
-@dataclass
-class BeginWorker:
-    """Begins a worker that leaves SIGTERM to the main process, whose data it reads up to the end of the step.
+def begin_worker(begin: Callable[[int], None] | None, number: int) -> None:
+    """Begin worker `number` by what its loader calls, and let it leave SIGTERM to the main process, which it reads for.
 
     The signal reaches workers too where a group of processes gets it (systemd, `torchrun`, `kill -- -PGID`), and torch
     would end the run without a checkpoint. If the main process itself sends it, the worker ends.
-
-    Args:
-        begin: what the loader itself calls with the number of the worker.
     """
+    if hasattr(signal, "sigwaitinfo"):  # not on macOS, where no handler can tell who sends a signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        threading.Thread(target=_end_if_told, daemon=True).start()
+    if begin is not None:
+        begin(number)
 
-    begin: Callable[[int], None] | None
 
-    def __call__(self, number: int) -> None:
-        """Begin worker `number`, in its process."""
-        if hasattr(signal, "sigwaitinfo"):  # not on macOS, where no handler can tell who sends a signal
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-            threading.Thread(target=self._end_if_told, daemon=True).start()
-        if self.begin is not None:
-            self.begin(number)
-
-    def _end_if_told(self) -> None:
-        main = getattr(multiprocessing.parent_process(), "pid", None)
-        while signal.sigwaitinfo([signal.SIGTERM]).si_pid != main:
-            pass
-        os._exit(0)
+def _end_if_told() -> None:
+    main = getattr(multiprocessing.parent_process(), "pid", None)
+    while signal.sigwaitinfo([signal.SIGTERM]).si_pid != main:
+        pass
+    os._exit(0)
 
 
 class Order(TrainerCallback):

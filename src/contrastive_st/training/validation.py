@@ -12,6 +12,7 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.evaluator import Evaluation, similarity_of, truncate_dim_of
 from contrastive_st.training.gradcache import Batch, Chunks, encode_chunks, encoder_of
 from contrastive_st.training.momentum import TOKEN_KEYS
-from contrastive_st.training.order import BeginWorker
+from contrastive_st.training.order import begin_worker
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.vectors import PAIRWISE
 
@@ -358,7 +359,7 @@ class Validation:
             batch_sampler=[list(share.rows) for share in own],
             collate_fn=PlanningCollator(self.collator or trainer.data_collator, loss),
             num_workers=trainer.args.dataloader_num_workers,
-            worker_init_fn=BeginWorker(None),
+            worker_init_fn=partial(begin_worker, None),
         )
 
     def add(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, dict[str, Tensor], object]:

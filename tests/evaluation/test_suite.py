@@ -119,7 +119,9 @@ def test_queries_and_documents_are_encoded_as_such(tmp_path):
 
 def test_scores_of_other_tasks_stay_on_the_card(root, tmp_path):
     card = tmp_path / "README.md"
-    card.write_text("---\nlanguage: no\ntags: [a, a]\neval_results: 3\n---\n# A model\n")
+    card.write_text(
+        "---\nlanguage: no\ntags: [a, a]\neval_results: 3\nmodel-index: [{name: alice/tiny}]\n---\n# A model\n"
+    )
     first = evaluate([bag_of_words], "STSB,TREC,STS13", root, folds=3, names=["alice/tiny"])
     write_metadata(first, "alice/tiny", card)
     written = card.read_text()

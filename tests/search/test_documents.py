@@ -99,11 +99,12 @@ def test_cells_that_metadata_cannot_have_are_counted_durations_are_seconds_and_m
     table = pa.table({
         "text": ["one", "two"], "length": pa.array([1500, None], pa.duration("ms")), "note": ["n", "x" * 2000],
         "image": [b"1", b"2"], "by": pa.array([[("name", "Ada")], None], pa.map_(pa.string(), pa.string())),
+        "odd": pa.array([[({"k": 1}, 2)], None], pa.map_(pa.struct({"k": pa.int64()}), pa.int64())),
     })  # fmt: skip
     pq.write_table(table, tmp_path / "a.parquet")
     report = Report()
     kept = [document.metadata for document in open_corpus(str(tmp_path / "a.parquet")).read(report)]
-    assert kept == [{"length": 1.5, "note": "n", "by": {"name": "Ada"}}, {}]
+    assert kept == [{"length": 1.5, "note": "n", "by": {"name": "Ada"}, "odd": [[{"k": 1}, 2]]}, {}]
     assert report.lines() == [
         "not kept as metadata, too long: note of 1 row (--metadata COLUMN keeps a column)",
         "not kept as metadata, of a type that metadata cannot have: image of 2 rows",

@@ -254,6 +254,11 @@ def test_the_last_checkpoint_of_a_run_that_is_stopped_stays_beside_the_best(toke
     whole = worse_and_worse(tokenizer, bert_config, tmp_path, **settings)
     whole.train(resume_from_checkpoint=True)
     assert {path.name for path in tmp_path.glob("checkpoint-*")} == {f"checkpoint-{whole.state.best_global_step}"}
+    early = worse_and_worse(tokenizer, bert_config, tmp_path / "early", early_stopping_patience=1, **settings)
+    early.train()
+    assert early.state.global_step < 12
+    kept = {path.name for path in (tmp_path / "early").glob("checkpoint-*")}
+    assert kept == {f"checkpoint-{early.state.best_global_step}"}
 
 
 def test_resumed_in_the_middle_it_stops_where_it_would_have(tokenizer, bert_config, tmp_path):

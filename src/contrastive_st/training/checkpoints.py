@@ -29,6 +29,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 from transformers import (
+    EarlyStoppingCallback,
     PreTrainedTokenizerBase,
     SchedulerType,
     Trainer,
@@ -208,7 +209,13 @@ class CheckpointTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in transformers, but a finished run that is resumed logs no mean loss."""
-        if self.is_in_train and "train_loss" in logs and self.state.global_step < self.state.max_steps:
+        early = any(
+            isinstance(own, EarlyStoppingCallback)
+            and own.early_stopping_patience_counter >= own.early_stopping_patience
+            for own in self.callback_handler.callbacks
+        )
+        short = self.state.global_step < self.state.max_steps and not early
+        if self.is_in_train and "train_loss" in logs and short:
             # It was stopped and can go on from its last checkpoint, of which transformers would now keep the best alone
             # if save_total_limit is 1.
             self._opening.enter_context(changed(self, save_total_limit=None))

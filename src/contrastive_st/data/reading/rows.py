@@ -209,11 +209,11 @@ def arrow_rows(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Row]:
 
 
 def _objects(part: pa.RecordBatch | pa.Table) -> list[Record]:
-    """The rows of an Arrow table; a map is an object, not pairs."""
-    from pyarrow.types import is_map
+    """The rows of an Arrow table; a map is an object, not pairs, unless its keys are lists or objects."""
+    from pyarrow.types import is_map, is_nested
 
     rows: list[Record] = part.to_pylist()
-    for name in [column.name for column in part.schema if is_map(column.type)]:
+    for name in [one.name for one in part.schema if is_map(one.type) and not is_nested(one.type.key_type)]:
         for row in rows:
             row[name] = None if row[name] is None else dict(row[name])
     return rows

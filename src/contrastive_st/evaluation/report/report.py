@@ -258,7 +258,7 @@ def model_index(
         metric = {"type": score.metric, "value": round(100 * score.value, 2), "name": how + length + note}
         results.append({"task": {"type": kind, "name": title}, "dataset": dataset, "metrics": [metric]})
     new, others = {key for result in results for key in _scored(result)}, []
-    for result in (result for entry in before for result in entry["results"]):
+    for result in (result for entry in before for result in entry.get("results") or ()):
         metrics = [metric for key, metric in _scored(result).items() if key not in new]
         others += [{**result, "metrics": metrics}] if metrics else []
     return [{"name": name or model, "results": [*others, *results]}]

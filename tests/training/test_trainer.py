@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -237,12 +238,15 @@ def test_sigterm_saves_a_checkpoint_from_which_the_run_goes_on_as_if_nothing_had
                 assert len(own) >= workers
                 subprocess.run(["kill", "-TERM", *map(str, [os.getpid(), *own])], check=True)
 
+    now = [threading.Event()]  # libraries start threads in a forked process at once
+    os.register_at_fork(after_in_child=lambda: [threading.Thread(target=one.wait, daemon=True).start() for one in now])
     before = signal.getsignal(signal.SIGTERM)  # a library may have one of its own
     others = {process.pid for process in multiprocessing.active_children()}  # of a loader that an earlier test left
     options = {"dataloader_num_workers": workers}
     stopped = trainer_for(tokenizer, bert_config, tmp_path / "stopped", callbacks=[Kill()], **options)
     logging.getLogger("transformers").handlers[-1].setLevel(logging.ERROR)  # the farewell is a warning
     stopped.train()
+    now.clear()
     assert stopped.state.global_step == 3
     again = trainer_for(tokenizer, bert_config, tmp_path / "again")
     again.train(resume_from_checkpoint=str(tmp_path / "stopped" / "checkpoint-3"))

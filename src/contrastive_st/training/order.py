@@ -24,6 +24,27 @@ _OF_LOADERS = (
 )  # fmt: skip
 
 
+def leave_sigterm(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """Let the workers of a loader leave SIGTERM to the main process (`begin_worker`), from their first moment on.
+
+    It is blocked while they are started, so that threads which libraries start in them at once do not get it either.
+    """
+    loader.worker_init_fn = partial(begin_worker, loader.worker_init_fn)
+    make = loader._get_iterator
+
+    def started() -> Any:
+        if loader.num_workers == 0 or not hasattr(signal, "sigwaitinfo"):
+            return make()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        try:
+            return make()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    loader._get_iterator = started  # type: ignore[method-assign]
+    return loader
+
+
 def begin_worker(begin: Callable[[int], None] | None, number: int) -> None:
     """Begin worker `number` by what its loader calls, and let it leave SIGTERM to the main process, which it reads for.
 

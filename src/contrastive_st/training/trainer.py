@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -59,7 +58,7 @@ from contrastive_st.training.gradcache import Batch, Chunks, encoder_of, gradcac
 from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
-from contrastive_st.training.order import Order, begin_worker
+from contrastive_st.training.order import Order, leave_sigterm
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.training.publishing import Publisher
 from contrastive_st.training.validation import Validation, check_validation, preserved_weights
@@ -466,8 +465,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             loader: DataLoader[object] = super().get_train_dataloader() if own is None else own
         finally:
             self.data_collator = collator
-        read = getattr(loader, "base_dataloader", loader)  # without what accelerate has wrapped around it
-        read.worker_init_fn = partial(begin_worker, read.worker_init_fn)
+        leave_sigterm(getattr(loader, "base_dataloader", loader))  # without what accelerate has wrapped around it
         return loader
 
     def _gradcache_step(

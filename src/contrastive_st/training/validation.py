@@ -12,7 +12,6 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +37,7 @@ from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.evaluator import Evaluation, similarity_of, truncate_dim_of
 from contrastive_st.training.gradcache import Batch, Chunks, encode_chunks, encoder_of
 from contrastive_st.training.momentum import TOKEN_KEYS
-from contrastive_st.training.order import begin_worker
+from contrastive_st.training.order import leave_sigterm
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.vectors import PAIRWISE
 
@@ -354,13 +353,13 @@ class Validation:
         self._found: dict[str | None, _Found] = {part: _Found() for part in parts}
         settings = getattr(trainer.core, "settings", None)
         loss = Loss() if self.collator else getattr(settings, "loss", Loss())
-        return DataLoader(
+        loader: DataLoader[object] = DataLoader(
             rows,
             batch_sampler=[list(share.rows) for share in own],
             collate_fn=PlanningCollator(self.collator or trainer.data_collator, loss),
             num_workers=trainer.args.dataloader_num_workers,
-            worker_init_fn=partial(begin_worker, None),
         )
+        return leave_sigterm(loader)
 
     def add(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, dict[str, Tensor], object]:
         """Encode the next batch of this process, and keep what its metrics are computed from.

@@ -82,6 +82,6 @@ class PairRows(Dataset[dict[str, object]]):
         return len(self.pairs)
 
     def __getitem__(self, index: int) -> dict[str, object]:
-        ids = [self.texts[place] for place in self.pairs[index]]
+        ids = [self.texts[number] for number in self.pairs[index]]
         prompt = {"prompt_length": [self.prompt_length] * len(ids)} if self.prompt_length else {}
         return {"input_ids": ids, **prompt, "score": self.targets[index].tolist()}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means, label_weights
-from contrastive_st.classification.labels import Labels, like, numbered, opened_classes, saved_classes
+from contrastive_st.classification.labels import Labels, as_classes, numbered, opened_classes, saved_classes
 from contrastive_st.classification.lexical import LexicalHead, Terms
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.errors import InputError, about
@@ -138,8 +138,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers, listed = numbered(y)
         check_consistent_length(texts, numbers)
         if len(classes) < 2:
-            known = ", ".join(map(repr, classes.tolist()))
-            raise InputError(f"the examples are of {len(classes)} class ({known}); a classifier needs two or more")
+            present = ", ".join(map(repr, classes.tolist()))
+            raise InputError(f"the examples are of {len(classes)} class ({present}); a classifier needs two or more")
         if numbers.ndim > 1:
             # Log the classes, columns of `[N, K]`, that do not tell texts apart, as in a fold of a cross-validation.
             for name in classes[numbers.all(0)]:
@@ -227,7 +227,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 lists where the classifier knows one label per text, or the other way around.
         """
         self._check_fitted()
-        return like(labels, self.classes_, self.multi_label_, self.listed_)
+        return as_classes(labels, self.classes_, self.multi_label_, self.listed_)
 
     # ------------------------------------------------------------------ saving and opening
 
@@ -252,8 +252,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         check_name(name)
         folder = Path(folder)
         if any((folder / file).is_file() for file in OPENED_BY):
-            found = Checkpoint.find(folder)  # of the settings of the folder, which those of the encoder may replace
-            recorded = found.pooling or found.is_table or found.foreign
+            saved = Checkpoint.find(folder)  # of the settings of the folder, which those of the encoder may replace
+            recorded = saved.pooling or saved.is_table or saved.foreign
             opened = open_encoder(folder, pooling=None if recorded else getattr(self.encoder_, "pooling", None))
             if opened.fingerprint != self.encoder_.fingerprint:
                 what = f"{folder} holds another encoder than {self.encoder_.name}, or one with other settings"
@@ -286,9 +286,9 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         if self.lexical_ is not None:
             saved["terms"] = self.lexical_.terms.names
             tensors |= {"term_weights": self.lexical_.weights, "idf": self.lexical_.terms.idf}
-        given = {key: np.ascontiguousarray(x, dtype=np.float64) for key, x in tensors.items() if x is not None}
+        arrays = {key: np.ascontiguousarray(x, dtype=np.float64) for key, x in tensors.items() if x is not None}
         return {
-            name + _WEIGHTS: save(given),
+            name + _WEIGHTS: save(arrays),
             name + SUFFIX: (json.dumps(saved, indent=2, default=lambda number: number.item()) + "\n").encode(),
         }
 
@@ -316,40 +316,40 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 was fitted with.
         """
         folder = local_folder(source, revision, token=options.pop("token", None))
-        known = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob("*" + SUFFIX))
-        if not known and (folder / "config_setfit.json").is_file():
+        names = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob("*" + SUFFIX))
+        if not names and (folder / "config_setfit.json").is_file():
             raise InputError(
                 f"{source} has a classifier of setfit, which is a pickle and can run code when it is opened; fit one "
                 f"on its encoder: SentenceClassifier({str(source)!r}).fit(texts, labels)"
             )
-        if name not in known and not (name is None and len(known) == 1):
-            what = f"no classifier {name!r}" if name else "several classifiers; name one" if known else "no classifier"
-            raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
-        path = folder / ((name or known[0]) + SUFFIX)
+        if name not in names and not (name is None and len(names) == 1):
+            what = f"no classifier {name!r}" if name else "several classifiers; name one" if names else "no classifier"
+            raise InputError(f"{source}: {what} (there: {', '.join(names) or 'none'})")
+        path = folder / ((name or names[0]) + SUFFIX)
         saved = read_json(path, dict)
-        own = as_encoder(folder if encoder is None else encoder, **options)
+        opened = as_encoder(folder if encoder is None else encoder, **options)
         weights = path.with_name(path.name.removesuffix(SUFFIX) + _WEIGHTS)
         with about(path):
-            if own.fingerprint != saved["fingerprint"]:
-                given = "the encoder in this folder" if encoder is None else own.name
+            if opened.fingerprint != saved["fingerprint"]:
+                encoder_name = "the encoder in this folder" if encoder is None else opened.name
                 fitted = f"a trained copy of {saved.get('encoder')}" if saved["tuned"] else saved.get("encoder")
                 raise InputError(
-                    f"{source}: the classifier was fitted with {fitted}, and {given} gives other vectors; "
+                    f"{source}: the classifier was fitted with {fitted}, and {encoder_name} gives other vectors; "
                     "open it with its own encoder, or fit it again"
                 )
             parameters = {"head": saved["head"], "tune": saved["tuned"]} | saved.get("parameters", {})
             if isinstance(parameters.get("class_weight"), list):
                 parameters["class_weight"] = dict(parameters["class_weight"])
-            made = cls(own, **parameters)
+            made = cls(opened, **parameters)
             made.classes_, made.multi_label_ = opened_classes(saved), saved["multi_label"]
             made.listed_ = saved.get("listed", False)
             tensors, made.lexical_ = load(weights.read_bytes()), None
-            if (names := saved.get("terms")) is not None:
-                made.lexical_ = LexicalHead(Terms(names, tensors.pop("idf")), tensors.pop("term_weights"))
+            if (terms := saved.get("terms")) is not None:
+                made.lexical_ = LexicalHead(Terms(terms, tensors.pop("idf")), tensors.pop("term_weights"))
             made.head_ = LinearHead(**tensors, multi_label=made.multi_label_)
         if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
             raise InputError(f"{weights}: not as many rows as classes; fit the classifier again")
-        made.encoder_ = own
+        made.encoder_ = opened
         return made
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:

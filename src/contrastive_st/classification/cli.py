@@ -98,16 +98,16 @@ class Classify(TuningSettings):
         rows, column, schema = _input(self.input, self.columns) if self.input else ([], "text", None)
         examples, test = self._labelled("train_file"), self._labelled("test_file")
         if examples and test:  # before anything is trained
-            known, several = sorted({*_each(examples.labels)}), isinstance(examples.labels[0], list)
-            test = _in_form(test, known, several)
+            classes, several = sorted({*_each(examples.labels)}), isinstance(examples.labels[0], list)
+            test = _in_form(test, classes, several)
         classifier = self._learned(examples) if examples else self._opened()
         if test:
             test = test if examples else _in_form(test, classifier.classes_, classifier.multi_label_)
             _report(classifier, examples, test)
         result = _labels(classifier, [row[column] for row in rows])
         if not self.predictions:
-            for row, found in zip(rows, result, strict=True):
-                say("\t".join((*_shown(*found), " ".join(row[column].split()))))
+            for row, answer in zip(rows, result, strict=True):
+                say("\t".join((*_shown(*answer), " ".join(row[column].split()))))
             return
         from contrastive_st.data.table_writers import write_table
         from contrastive_st.files.writing import atomic_write
@@ -116,7 +116,7 @@ class Classify(TuningSettings):
         label, score = (name if name not in taken else f"predicted_{name}" for name in ("label", "score"))
         cells: Sequence[tuple[object, object]] = result  # lists, if a text may have several labels
         if self.predictions.endswith(".csv"):
-            cells = [_shown(*found, self.separator or "|") for found in result]
+            cells = [_shown(*answer, self.separator or "|") for answer in result]
         elif not classifier.multi_label_:
             cells = [(labels[0], scores[0]) for labels, scores in result]
         labelled = [{**row, label: one, score: value} for row, (one, value) in zip(rows, cells, strict=True)]
@@ -194,8 +194,8 @@ def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[
     scores = logits if classifier.head == "means" else classifier.head_.probabilities(logits)
     names = saved_classes(classifier.classes_)["classes"]
     return [
-        ([names[k] for k in own.nonzero()[0]], [round(float(score), 4) for score in row[own]])
-        for own, row in zip(chosen, scores, strict=True)
+        ([names[k] for k in mask.nonzero()[0]], [round(float(score), 4) for score in row[mask]])
+        for mask, row in zip(chosen, scores, strict=True)
     ]
 
 
@@ -232,28 +232,28 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
         say(f"{name:{wide}}  {result['accuracy']!s:21}  {result['macro_f1']}")
 
 
-def _in_form(test: LabelledTexts, known: Sequence[object] | Labels, several: bool) -> LabelledTexts:
+def _in_form(test: LabelledTexts, classes: Sequence[object] | Labels, several: bool) -> LabelledTexts:
     """The test texts with labels that a classifier knows: lists if a text may have several, else one for each."""
     from contrastive_st.classification.labels import class_finder
 
-    find = class_finder(known)
+    find = class_finder(classes)
     if unknown := sorted(label for label in set(_each(test.labels)) if find(label) is None):
-        names, there = ", ".join(unknown), ", ".join(map(str, known))
+        names, there = ", ".join(unknown), ", ".join(map(str, classes))
         raise InputError(
             f"--test_file has labels without training examples: {names}; leave out all texts but those of {there}"
             + (", or name the --separator of several labels in a cell" if several else "")
         )
-    lists = [own if isinstance(own, list) else [own] for own in test.labels]
+    lists = [cell if isinstance(cell, list) else [cell] for cell in test.labels]
     if several:
         return test._replace(labels=lists)
-    if wrong := [own for own in lists if len(own) != 1]:
+    if wrong := [cell for cell in lists if len(cell) != 1]:
         raise InputError(f"--test_file gives a text the labels {wrong[0]}, but the examples have one each; give it one")
     return test._replace(labels=[label for (label,) in lists])
 
 
 def _each(labels: Sequence[str | list[str]]) -> list[str]:
     """The labels one by one."""
-    return [label for own in labels for label in ([own] if isinstance(own, str) else own)]
+    return [label for cell in labels for label in ([cell] if isinstance(cell, str) else cell)]
 
 
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, str]], str, pa.Schema | None]:

@@ -81,8 +81,8 @@ def label_weights(
     if isinstance(class_weight, dict):
         for label in class_weight:
             choice("label of class_weight", label, classes.tolist())
-        own = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
-        result = own[y] if y.ndim == 1 else np.where(y == 1, own, 1.0)
+        by_class = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
+        result = by_class[y] if y.ndim == 1 else np.where(y == 1, by_class, 1.0)
     else:
         columns = [compute_sample_weight(class_weight, column) for column in y.reshape(len(y), -1).T]
         result = np.stack(columns, axis=-1).reshape(y.shape)
@@ -129,11 +129,11 @@ def fit_logistic(
         none = np.zeros_like(fitted.coef_)  # of two classes the first has logit 0
         return LinearHead(np.concatenate([none, fitted.coef_]), np.concatenate([[0.0], fitted.intercept_]))
     each = []
-    for column, own_weights in zip(y.T, weights.T, strict=True):
+    for column, column_weights in zip(y.T, weights.T, strict=True):
         if column.min() == column.max():
             each.append((np.zeros((1, x.shape[1])), np.array([np.log1p(len(y)) * (1 if column[0] else -1)])))
         else:
-            fitted = fit(x, column, own_weights)
+            fitted = fit(x, column, column_weights)
             each.append((fitted.coef_.copy(), fitted.intercept_.copy()))
     coefficients, intercepts = map(np.concatenate, zip(*each, strict=True))
     return LinearHead(coefficients, intercepts, multi_label=True)

@@ -51,10 +51,10 @@ def best_thresholds(logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArra
         [-2.5]
     """
     result = []
-    for own, positive in zip(logits.T, y.T, strict=True):
-        order = np.argsort(-own, kind="stable")
+    for column, positive in zip(logits.T, y.T, strict=True):
+        order = np.argsort(-column, kind="stable")
         hits = np.cumsum(positive[order])
-        f1 = 2 * hits / (np.arange(1, len(own) + 1) + positive.sum())
+        f1 = 2 * hits / (np.arange(1, len(column) + 1) + positive.sum())
         last = int(f1.argmax())
-        result.append(own[order][last : last + 2].mean())
+        result.append(column[order][last : last + 2].mean())
     return np.asarray(np.nan_to_num(np.array(result), nan=0.0))

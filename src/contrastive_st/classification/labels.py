@@ -28,7 +28,7 @@ class Indicator(NamedTuple):
     names: list[object] | None = None
 
 
-def given_labels(labels: Any) -> Indicator | list[Any]:
+def plain_labels(labels: Any) -> Indicator | list[Any]:
     """Labels in one of two forms: rows of 0 and 1; or for each text its label, or a list of its labels.
 
     Args:
@@ -40,9 +40,9 @@ def given_labels(labels: Any) -> Indicator | list[Any]:
             something else than 0 and 1.
 
     Example:
-        >>> given_labels(np.array(["a", "b"], dtype=object)), given_labels([["a", "b"], []])
+        >>> plain_labels(np.array(["a", "b"], dtype=object)), plain_labels([["a", "b"], []])
         (['a', 'b'], [['a', 'b'], []])
-        >>> given_labels([[1, 0], [1, 1]]).rows.tolist()
+        >>> plain_labels([[1, 0], [1, 1]]).rows.tolist()
         [[1, 0], [1, 1]]
     """
     names = list(getattr(labels, "columns", ()))
@@ -53,16 +53,16 @@ def given_labels(labels: Any) -> Indicator | list[Any]:
 
         array = column_or_1d(array, warn=True)
     rows = list(labels if array is None else array)
-    several = [_is_list(own) for own in rows]
-    cells = [cell for own in rows for cell in (own if _is_list(own) else [own])]
+    several = [_is_list(row) for row in rows]
+    cells = [cell for row in rows for cell in (row if _is_list(row) else [row])]
     if any(map(is_missing, cells)):
         raise InputError("a label is missing (None or NaN); leave its text out")
     if len(set(several)) > 1:
         raise InputError("some texts have a list of labels and others a single one; give each text a list")
-    widths = {len(own) if isinstance(own, (list, tuple, np.ndarray)) else 0 for own in rows}
+    widths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in rows}
     if len(widths) == 1 and max(widths) > 1 and all(cell in (0, 1) for cell in cells):
         named = names and names != list(range(len(names)))
-        return Indicator(np.array([list(own) for own in rows], dtype=np.int64), names if named else None)
+        return Indicator(np.array([list(row) for row in rows], dtype=np.int64), names if named else None)
     if array is not None and array.ndim > 1:
         raise InputError("labels in two dimensions must be 0 and 1, a column for each class")
     return rows
@@ -86,65 +86,65 @@ def numbered(labels: object) -> Numbered:
     """Labels as numbers.
 
     Args:
-        labels: as for `given_labels`.
+        labels: as for `plain_labels`.
 
     Raises:
-        InputError: as for `given_labels`, or some labels are strings and others numbers.
+        InputError: as for `plain_labels`, or some labels are strings and others numbers.
         ValueError: labels that are not classes, such as 0.37; from scikit-learn.
     """
     from sklearn.utils.multiclass import check_classification_targets
 
     if labels is None:
         raise InputError("SentenceClassifier requires y to be passed, but the target y is None")
-    given = given_labels(labels)
-    if isinstance(given, Indicator):
-        return Numbered(np.asarray(given.names or range(given.rows.shape[1])), given.rows)
-    single = [label for own in given for label in (own if _is_list(own) else [own])]
+    plain = plain_labels(labels)
+    if isinstance(plain, Indicator):
+        return Numbered(np.asarray(plain.names or range(plain.rows.shape[1])), plain.rows)
+    single = [label for row in plain for label in (row if _is_list(row) else [row])]
     if len({isinstance(label, str) for label in single}) > 1:
         raise InputError("some labels are strings and others numbers; give one kind")
     classes, numbers = np.unique(np.asarray(single), return_inverse=True)
     check_classification_targets(np.asarray(single))
-    if not any(map(_is_list, given)):
+    if not any(map(_is_list, plain)):
         return Numbered(classes, numbers.astype(np.int64))
-    return Numbered(classes, indicators(classes, given), listed=True)
+    return Numbered(classes, indicators(classes, plain), listed=True)
 
 
-def like(labels: object, classes: Labels, several: bool, listed: bool = False) -> Labels:
+def as_classes(labels: object, classes: Labels, several: bool, listed: bool = False) -> Labels:
     """Labels as the classes that they mean: `[N]`, or with several labels per text `[N, K]` of 0 and 1.
 
     Args:
-        labels: as for `given_labels`.
+        labels: as for `plain_labels`.
         classes: the K classes.
         several: whether a text may have several.
         listed: whether it was fitted with lists of labels: then `[0, 1]` are the classes 0 and 1, if there are these.
 
     Raises:
-        InputError: as for `given_labels`, a label that means none of the classes and is of another kind or in a list,
+        InputError: as for `plain_labels`, a label that means none of the classes and is of another kind or in a list,
             or lists where each text has one label, or the other way around.
     """
-    given, find = given_labels(labels), class_finder(classes)
-    if isinstance(given, Indicator):
-        rows, width = given.rows, given.rows.shape[1]
+    plain, find = plain_labels(labels), class_finder(classes)
+    if isinstance(plain, Indicator):
+        rows, width = plain.rows, plain.rows.shape[1]
         both = listed and classes.tolist() == [0, 1] and bool((rows.sum(1) == 1).all())
         if isinstance(labels, (list, tuple)) and (both or width != len(classes)):
-            given = rows.tolist()  # as many labels for each text, all of them 0 or 1
-        elif given.names is None and several:
+            plain = rows.tolist()  # as many labels for each text, all of them 0 or 1
+        elif plain.names is None and several:
             return rows
         else:
-            names = given.names or range(width)
-            given = [[name for name, on in zip(names, own, strict=True) if on] for own in rows]
-    if any(_is_list(own) != several for own in given):
-        wanted = "several labels per text; give each a list" if several else "one label per text, not lists"
-        raise InputError(f"the classifier was fitted with {wanted}")
-    found = {label: find(label) for own in given for label in (own if several else [own])}
+            names = plain.names or range(width)
+            plain = [[name for name, on in zip(names, row, strict=True) if on] for row in rows]
+    if any(_is_list(row) != several for row in plain):
+        expected = "several labels per text; give each a list" if several else "one label per text, not lists"
+        raise InputError(f"the classifier was fitted with {expected}")
+    meant = {label: find(label) for row in plain for label in (row if several else [row])}
     text = classes.dtype.kind == "U"
-    unknown = [label for label, own in found.items() if own is None and (several or isinstance(label, str) != text)]
+    unknown = [label for label, one in meant.items() if one is None and (several or isinstance(label, str) != text)]
     if unknown:
-        without, known = (", ".join(map(str, own)) for own in (sorted(unknown, key=str), classes))
-        raise InputError(f"no examples of {without}; the labels are {known}")
+        without, there = (", ".join(map(str, some)) for some in (sorted(unknown, key=str), classes))
+        raise InputError(f"no examples of {without}; the labels are {there}")
     if several:
-        return indicators(classes, [[found[label] for label in own] for own in given])
-    return np.asarray([label if found[label] is None else found[label] for label in given])
+        return indicators(classes, [[meant[label] for label in row] for row in plain])
+    return np.asarray([label if meant[label] is None else meant[label] for label in plain])
 
 
 def class_finder(classes: Sequence[object] | Labels) -> Callable[[object], object]:
@@ -160,17 +160,17 @@ def class_finder(classes: Sequence[object] | Labels) -> Callable[[object], objec
         >>> class_finder(["1", "3"])(3.0)
         '3'
     """
-    equal = {own: own for own in classes}
-    of_text = {str(own): own for own in classes}
-    numbers = [value_of(own) for own in classes]
-    of_number = {number: own for number, own in zip(numbers, classes, strict=True) if numbers.count(number) == 1}
+    equal = {name: name for name in classes}
+    of_text = {str(name): name for name in classes}
+    numbers = [value_of(name) for name in classes]
+    of_number = {number: name for number, name in zip(numbers, classes, strict=True) if numbers.count(number) == 1}
     of_number.pop(None, None)
     return lambda label: equal.get(label, of_text.get(str(label), of_number.get(value_of(label))))
 
 
 def indicators(classes: Labels, labels: Sequence[Iterable[object]]) -> NDArray[np.int64]:
     """Which classes each text has, `[N, K]` of 0 and 1."""
-    return np.array([[name in own for name in classes] for own in map(set, labels)], dtype=np.int64)
+    return np.array([[name in chosen for name in classes] for chosen in map(set, labels)], dtype=np.int64)
 
 
 def saved_classes(classes: Labels) -> JsonObject:

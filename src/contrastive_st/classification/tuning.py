@@ -100,11 +100,11 @@ def train_head(
     before = tuned.model.settings.loss if isinstance(tuned.model, ForCL) else None
     model = contrastive(tuned.model, loss)
     head = {id(weight) for weight in model.head_parameters()}
-    own = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in head]
-    for weight in () if tune else own:
+    body = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in head]
+    for weight in () if tune else body:
         weight.requires_grad_(False)  # of the copy
     groups = [{"params": model.head_parameters(), "lr": _HEAD_RATE}]
-    groups += [{"params": own, "lr": _ENCODER_RATE}] if tune else []
+    groups += [{"params": body, "lr": _ENCODER_RATE}] if tune else []
     optimizer = torch.optim.AdamW(groups, weight_decay=_HEAD_DECAY)
     length = replace(settings, batch_size=_HEAD_BATCH, num_epochs=_HEAD_EPOCHS, max_steps=-1)
     _train(model, tuned.tokenizer, rows, length, optimizer)
@@ -158,8 +158,8 @@ def _trainable(encoder: Encoder) -> SentenceEncoder:
 def _rows(encoder: SentenceEncoder, texts: Sequence[str], pairs: NDArray[np.int64], targets: Labels) -> PairRows:
     """Rows of the texts, as the encoder reads them."""
     prompt = encoder.prompt_text()
-    whole = not prompt or encoder.checkpoint.include_prompt
-    before = 0 if whole else prompt_length(encoder.tokenizer, prompt, encoder.max_length or 1 << 30)
+    includes_prompt = not prompt or encoder.checkpoint.include_prompt
+    before = 0 if includes_prompt else prompt_length(encoder.tokenizer, prompt, encoder.max_length or 1 << 30)
     return PairRows(encoder.token_rows(texts, prompt), pairs, targets, before)
 
 
@@ -168,7 +168,7 @@ def _train(
     optimizer: torch.optim.Optimizer | None = None,
 ) -> None:  # fmt: skip
     """Train a contrastive model in place, with its own loss."""
-    given: JsonObject = {
+    options: JsonObject = {
         "num_train_epochs": settings.num_epochs, "max_steps": settings.max_steps, "warmup_steps": 0.1,
         "learning_rate": settings.learning_rate, "per_device_train_batch_size": settings.batch_size,
         "seed": settings.seed, "disable_tqdm": not settings.show_progress_bar, "dataloader_drop_last": False,
@@ -177,7 +177,7 @@ def _train(
     # what the Trainer prints goes to stderr: stdout has the labels
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         trainer = ContrastiveTrainer(
-            model=model, args=ContrastiveTrainingArguments(folder, **given), train_dataset=rows,
+            model=model, args=ContrastiveTrainingArguments(folder, **options), train_dataset=rows,
             data_collator=LabelledPairCollator(tokenizer), optimizers=(optimizer, None),
         )  # fmt: skip
         trainer.remove_callback(PrinterCallback)

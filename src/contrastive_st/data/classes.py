@@ -40,12 +40,12 @@ def numbered_as(rows: Any, trained: Any) -> Any:
         parts = {name: numbered_as(part, others.get(name)) for name, part in zip(rows.names, rows.parts, strict=True)}
         weights = None if rows.weights is None else dict(zip(rows.names, rows.weights, strict=True))
         return Mixture(parts, weights)
-    own, wanted = class_names(rows), class_names(trained)
-    if own is None or wanted is None or own == wanted:
+    names, expected = class_names(rows), class_names(trained)
+    if names is None or expected is None or names == expected:
         return rows
     labels = np.asarray(rows.with_format("numpy")[LABEL][:])
-    if strange := [own[number] for number in np.unique(labels) if number >= 0 and own[number] not in wanted]:
-        what = f"the validation data have the class {strange[0]!r}, and the rows to train on have {', '.join(wanted)}"
+    if strange := [names[number] for number in np.unique(labels) if number >= 0 and names[number] not in expected]:
+        what = f"the validation data have the class {strange[0]!r}, and the rows to train on have {', '.join(expected)}"
         raise InputError(f"{what}; leave its rows out, or train on them too")
-    numbers = np.array([*(wanted.index(name) if name in wanted else -1 for name in own), -1])
-    return rows.remove_columns(LABEL).add_column(LABEL, numbers[labels], feature=ClassLabel(names=wanted))
+    numbers = np.array([*(expected.index(name) if name in expected else -1 for name in names), -1])
+    return rows.remove_columns(LABEL).add_column(LABEL, numbers[labels], feature=ClassLabel(names=expected))

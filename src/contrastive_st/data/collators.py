@@ -93,8 +93,8 @@ class CooccurrenceCollator:
     def __post_init__(self) -> None:
         choice("weighting", self.weighting, WEIGHTINGS)
         if (self.idf is None) != (self.weighting == "counts"):
-            mend = "tfidf and tfidf_bin need idf (from fit_idf), counts takes none"
-            raise InputError(f"weighting {self.weighting!r}: {mend}")
+            fix = "tfidf and tfidf_bin need idf (from fit_idf), counts takes none"
+            raise InputError(f"weighting {self.weighting!r}: {fix}")
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
     def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
@@ -111,8 +111,8 @@ class CooccurrenceCollator:
         bags = [self._bag(token_ids_of(row)) for row in rows]
         targets = torch.zeros(len(bags), 1 + max(max(map(len, bags)), 1), 2)
         for i, (row, bag) in enumerate(zip(rows, bags, strict=True)):
-            place = row.get("document", -1), row.get("position", -1)
-            targets[i, 0] = torch.tensor(place) % _EXACT if min(place) >= 0 else -1
+            where = row.get("document", -1), row.get("position", -1)
+            targets[i, 0] = torch.tensor(where) % _EXACT if min(where) >= 0 else -1
             targets[i, 1 : 1 + len(bag)] = torch.from_numpy(bag)
         batch["targets"] = targets
         return batch
@@ -156,18 +156,18 @@ def texts_of(row: Record, least: int, most: float = math.inf) -> Sequence[Sequen
     ids = token_ids_of(row)
     texts: Sequence[Sequence[int]] = [ids] if not len(ids) or isinstance(ids[0], (int, np.integer)) else ids
     if not least <= len(texts) <= most:
-        wanted = "one" if most == 1 else f"{least} or more"
+        accepted = "one" if most == 1 else f"{least} or more"
         raise InputError(
-            f"a row has {len(texts)} texts, and this collator takes {wanted}; PairCollator takes two or more, "
+            f"a row has {len(texts)} texts, and this collator takes {accepted}; PairCollator takes two or more, "
             "NLITripletCollator also a hard negative, and DropoutPairCollator one"
         )
     return texts
 
 
-def _column(rows: Sequence[Record], name: str, mend: str) -> list[object]:
+def _column(rows: Sequence[Record], name: str, fix: str) -> list[object]:
     """The cells of a column that all rows must have."""
     if name not in rows[0]:
-        raise InputError(f"a row has {', '.join(rows[0])} and no {name}; {mend}")
+        raise InputError(f"a row has {', '.join(rows[0])} and no {name}; {fix}")
     return [row[name] for row in rows]
 
 
@@ -398,8 +398,8 @@ class DeletionCollator(Options):
             `input_ids` and `attention_mask` `[B, 1, L]`, padded on the right (what is left of
             each text); the targets `[B, L']`: the ids of the whole text, -100 on padding.
         """
-        whole = pad_sentences(self.tokenizer, rows)
-        ids, mask = whole["input_ids"][:, 0], whole["attention_mask"][:, 0]
+        batch = pad_sentences(self.tokenizer, rows)
+        ids, mask = batch["input_ids"][:, 0], batch["attention_mask"][:, 0]
         generator = torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
         ends = torch.tensor([self.tokenizer.cls_token_id, self.tokenizer.sep_token_id])
         words = (mask == 1) & ~torch.isin(ids, ends)

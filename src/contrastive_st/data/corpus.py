@@ -104,8 +104,8 @@ def cache_file(name: str) -> Path:
 def block_file(path: Path, text_column: str, document_column: str | None) -> Path:
     """The file of blocks of a corpus, written now if it is not in the cache; for the arguments see `SentenceCorpus`."""
     facts = check_file(path, path)
-    given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
-    target = cache_file(f"corpus-{Hasher.hash(given)}.arrow")
+    inputs = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
+    target = cache_file(f"corpus-{Hasher.hash(inputs)}.arrow")
     with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
         if not target.exists():
             _write(_sentences(path, text_column, document_column), target, str(path))
@@ -140,7 +140,7 @@ def _numbered(sentences: Iterator[Sentence]) -> Iterator[tuple[str, int, int]]:
 
 def _sentences(path: Path, text_column: str, document_column: str | None) -> Iterator[Sentence]:
     """The sentences of a file."""
-    table = open_file(path, str(path)).said()
+    table = open_file(path, str(path)).logged()
     first = next(iter(table), None)
     names = table.columns or list(first.cells if first else ())
     if table.unit == "line" and names == ["text"]:
@@ -300,14 +300,14 @@ class SentenceCorpus(Dataset[Record]):
         """The rows of a batch, tokenized together; only the blocks that hold them are read."""
         rows = [self._sentence(index) for index in indices]
         ids = token_ids(self.tokenizer, [self.prompt + row.pop("text") for row in rows], self.max_length)
-        return [{"input_ids": own, **row, **self._of_prompt} for own, row in zip(ids, rows, strict=True)]
+        return [{"input_ids": tokens, **row, **self._of_prompt} for tokens, row in zip(ids, rows, strict=True)]
 
     def _sentence(self, index: int) -> Record:
         """The text of a row, its document and its position."""
         file = int(np.searchsorted(self._first_row, index, side="right")) - 1
-        number, place = divmod(index - int(self._first_row[file]), BLOCK)
+        number, offset = divmod(index - int(self._first_row[file]), BLOCK)
         block = self._block(file, number)
-        row = {name: block[name][place].as_py() for name in _SCHEMA.names}
+        row = {name: block[name][offset].as_py() for name in _SCHEMA.names}
         return {**row, "document": int(self._first_document[file]) + row["document"]}
 
     def _open(self) -> None:

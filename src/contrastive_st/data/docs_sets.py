@@ -84,6 +84,6 @@ def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
 def triplets_of(rows: Dataset) -> Dataset:
     """Anchor, positive, negative from `labelled_docs`: the nearest available negative."""
     first, second, label = rows["first"][:], rows["second"][:], rows["label"][:]
-    own = [i for i in range(len(label) - 1) if label[i] == 0]
+    pairs = [i for i in range(len(label) - 1) if label[i] == 0]
     columns = {"anchor": first, "positive": second, "negative": second[1:]}
-    return Dataset.from_dict({name: [texts[i] for i in own] for name, texts in columns.items()})
+    return Dataset.from_dict({name: [texts[i] for i in pairs] for name, texts in columns.items()})

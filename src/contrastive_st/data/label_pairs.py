@@ -37,11 +37,11 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0, source: str = "the da
     if len(classes) == len(labels):
         what = f"{source}: no two rows have the same label, so no pair would be similar"
         raise InputError(f"{what}; give several rows per label")
-    own = np.searchsorted(classes, labels[order])
-    place = np.arange(len(order)) - starts[own]
-    same = order[starts[own] + (place + 1) % counts[own]]
-    away = random.integers(0, len(order) - counts[own])  # a place among the rows of the other classes
-    other = order[np.where(away < starts[own], away, away + counts[own])]
+    group = np.searchsorted(classes, labels[order])
+    rank = np.arange(len(order)) - starts[group]
+    same = order[starts[group] + (rank + 1) % counts[group]]
+    away = random.integers(0, len(order) - counts[group])  # a place among the rows of the other classes
+    other = order[np.where(away < starts[group], away, away + counts[group])]
     single = same == order
     texts = np.asarray(next(rows[name][:] for name in rows.column_names if name != "label"), dtype=object)
     first, second = np.concatenate([order[~single], order]), np.concatenate([same[~single], other])
@@ -62,5 +62,5 @@ def check_targets(rows: datasets.Dataset, roles: ColumnRoles) -> None:
     for name in {SCORE, LABEL} & set(rows.column_names):
         if pc.count_distinct(rows.with_format("arrow")[name][:]).as_py() < 2:
             written = f"all rows have the same {name}, {roles.example.get(str(roles.target), rows[0][name])}"
-            mend = "give rows with another, or train on the texts alone: name only their columns with --columns"
-            raise InputError(f"{roles.source}: {written}, so nothing says which texts differ; {mend}")
+            fix = "give rows with another, or train on the texts alone: name only their columns with --columns"
+            raise InputError(f"{roles.source}: {written}, so nothing says which texts differ; {fix}")

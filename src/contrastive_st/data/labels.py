@@ -69,13 +69,13 @@ def read_labels(
         listed = items_of(cell)
         several, items = listed is not None or separator is not None, [cell] if listed is None else listed
         written = [as_text(item, target, where) for item in items if not is_blank(item)]
-        parts = [part.strip() for own in written for part in (own.split(separator) if separator else [own])]
-        given = [part for part in parts if part]
-        if is_blank(one) or cell is None or not (given or several):
+        parts = [part.strip() for entry in written for part in (entry.split(separator) if separator else [entry])]
+        filled = [part for part in parts if part]
+        if is_blank(one) or cell is None or not (filled or several):
             dropped.add(number, cells)
         else:
             texts.append(one)
-            labels.append(given if several else given[0])
+            labels.append(filled if several else filled[0])
     dropped.report(len(texts) + dropped.count)
     return joined([LabelledTexts(texts, labels)])  # if some have lists, all have
 
@@ -87,14 +87,14 @@ def joined(parts: Sequence[LabelledTexts]) -> LabelledTexts:
         >>> joined([LabelledTexts(["a", "b"], ["1", "2"]), LabelledTexts(["c"], [["1.0", "3.0"]])]).labels
         [['1'], ['2'], ['1', '3.0']]
     """
-    texts, labels = ([cell for part in parts for cell in part[place]] for place in (0, 1))
-    lists = [own if isinstance(own, list) else [own] for own in labels]
-    known = {label for own in lists for label in own}
-    whole = {label: label[:-2] for label in known if label.endswith(".0") and label[:-2] in known}
-    if whole:
-        logger.warning("; ".join(f"the label {label} is read as {same}" for label, same in sorted(whole.items())))
-    lists = [[whole.get(label, label) for label in own] for own in lists]
-    several = any(isinstance(own, list) for own in labels)
+    texts, labels = ([cell for part in parts for cell in part[field]] for field in (0, 1))
+    lists = [row if isinstance(row, list) else [row] for row in labels]
+    distinct = {label for row in lists for label in row}
+    integers = {label: label[:-2] for label in distinct if label.endswith(".0") and label[:-2] in distinct}
+    if integers:
+        logger.warning("; ".join(f"the label {label} is read as {same}" for label, same in sorted(integers.items())))
+    lists = [[integers.get(label, label) for label in row] for row in lists]
+    several = any(isinstance(row, list) for row in labels)
     return LabelledTexts(texts, lists if several else [label for (label,) in lists])
 
 

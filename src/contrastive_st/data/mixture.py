@@ -59,10 +59,8 @@ class Mixture(Dataset[Record]):
         self.parts = [_Forward(rows) if stream(rows) else rows for rows in datasets.values()]
         streams = [name for name, part in zip(self.names, self.parts, strict=True) if isinstance(part, _Forward)]
         if streams if weights is None else set(weights) != set(self.names):
-            given = (
-                f"weights are for {', '.join(weights)}" if weights else f"{streams[0]} is a stream of unknown length"
-            )
-            raise InputError(f"{given}; give a weight for each of {', '.join(self.names)}")
+            what = f"weights are for {', '.join(weights)}" if weights else f"{streams[0]} is a stream of unknown length"
+            raise InputError(f"{what}; give a weight for each of {', '.join(self.names)}")
         for name, weight in (weights or {}).items():
             checked(f"weight of {name}", weight, Positive)
         self.weights = None if weights is None else [float(weights[name]) for name in self.names]
@@ -83,8 +81,8 @@ class Mixture(Dataset[Record]):
         numbers = np.searchsorted(self.starts, indices, side="right") - 1
         if len(set(numbers.tolist())) > 1:
             return [self[index] for index in indices]
-        part, own = self.parts[numbers[0]], [int(index - self.starts[numbers[0]]) for index in indices]
-        rows = part.__getitems__(own) if hasattr(part, "__getitems__") else [part[index] for index in own]
+        part, local = self.parts[numbers[0]], [int(index - self.starts[numbers[0]]) for index in indices]
+        rows = part.__getitems__(local) if hasattr(part, "__getitems__") else [part[index] for index in local]
         return [{**row, "dataset": self.names[numbers[0]]} for row in rows]
 
     def sampler(self, batch_size: int, seed: int) -> MixtureSampler:
@@ -198,13 +196,13 @@ class MixtureCollator:
         """
         names = {str(row.get("dataset")) for row in rows}
         if len(names) != 1 or not names & set(self.collators):
-            result, known = " and ".join(sorted(names)), ", ".join(self.collators)
-            raise InputError(f"a batch has rows of {result}; give rows of one of {known}, in the order of a Mixture")
+            mixed, expected = " and ".join(sorted(names)), ", ".join(self.collators)
+            raise InputError(f"a batch has rows of {mixed}; give rows of one of {expected}, in the order of a Mixture")
         (name,) = names
         batch: dict[str, Tensor] = self.collators[name](rows)
-        own = batch.get("targets", torch.zeros(len(rows), 0, dtype=torch.long))
-        own = own[:, None] if own.dim() == 1 else own
-        batch["targets"] = torch.cat([own.new_full((len(own), 1, *own.shape[2:]), name_number(name)), own], 1)
+        cells = batch.get("targets", torch.zeros(len(rows), 0, dtype=torch.long))
+        cells = cells[:, None] if cells.dim() == 1 else cells
+        batch["targets"] = torch.cat([cells.new_full((len(cells), 1, *cells.shape[2:]), name_number(name)), cells], 1)
         return batch
 
 

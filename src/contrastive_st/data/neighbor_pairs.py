@@ -77,11 +77,11 @@ class Documents:
         if (count := int((sizes > 1).sum())) < 3:
             names = ", ".join(str(path) for path in paths)
             why = "since a sentence is contrasted with those of other documents"
-            mend = "put a blank line between documents, or name them in a column doc"
-            raise InputError(f"{names}: {count} documents of two sentences or more are too few, {why}; {mend}")
-        wanted = min(held_out, int(sizes.sum()) // 10)
+            fix = "put a blank line between documents, or name them in a column doc"
+            raise InputError(f"{names}: {count} documents of two sentences or more are too few, {why}; {fix}")
+        least = min(held_out, int(sizes.sum()) // 10)
         order = np.random.default_rng(seed).permutation(np.flatnonzero(sizes > 1))
-        chosen = order[: min(int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1, len(order) - 2)]
+        chosen = order[: min(int(np.searchsorted(np.cumsum(sizes[order]), least)) + 1, len(order) - 2)]
         mask = np.zeros(len(sizes), dtype=bool)
         mask[chosen] = held_out > 0
         return cls(files, sizes, mask)
@@ -97,9 +97,9 @@ class Documents:
             for block in blocks(file):
                 numbers = first + block["document"].to_numpy()
                 last = int(numbers[-1])
-                own = (self.held_out[numbers] == held_out) & (self.sizes[numbers] > 1)
-                if own.any():
-                    yield block["text"].filter(pa.array(own)).to_pylist(), numbers[own]
+                chosen = (self.held_out[numbers] == held_out) & (self.sizes[numbers] > 1)
+                if chosen.any():
+                    yield block["text"].filter(pa.array(chosen)).to_pylist(), numbers[chosen]
             first = last + 1
 
     def texts(self) -> Iterator[str]:
@@ -160,8 +160,8 @@ class TokenFile:
     def write(cls, documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TokenFile:
         """Tokenize the training sentences into a file in the cache of `datasets`, unless it is there already."""
         words = sorted(tokenizer.get_vocab().items())
-        given = [documents.files, documents.held_out.tobytes(), words, repr(tokenizer), max_length]
-        target = cache_file(f"pairs-{Hasher.hash(given)}.ids")
+        inputs = [documents.files, documents.held_out.tobytes(), words, repr(tokenizer), max_length]
+        target = cache_file(f"pairs-{Hasher.hash(inputs)}.ids")
         with FileLock(f"{target}.lock"):  # one process tokenizes, the others wait for it
             if not target.with_suffix(".npz").exists():
                 _write(documents, tokenizer, max_length, target)
@@ -240,9 +240,9 @@ class NeighborPairs(Dataset[Record]):
         for index in indices:
             start = min(max(index - 1, 0), self.size - 3)  # of three records around the sentence
             near = [*struct.iter_unpack("<qii", os.pread(rows, 3 * item, item * start))]  # as `_RECORD`
-            own = index - start
-            last = own == 2 or near[own + 1][1] != near[own][1]  # of its document
-            (offset, document, size), (_, _, after) = near[own - last : own - last + 2]
+            here = index - start
+            last = here == 2 or near[here + 1][1] != near[here][1]  # of its document
+            (offset, document, size), (_, _, after) = near[here - last : here - last + 2]
             flat = np.frombuffer(os.pread(ids, 4 * (size + after), 4 * offset), "<i4")
             pair = [flat[:size], flat[size:]]
             result.append({"input_ids": pair[::-1] if last else pair, "document": document})

@@ -28,4 +28,4 @@ PAIR_SETS = {
     "SICK-E": PairSet("RobZamp/sick", ("sentence_A", "sentence_B", "label"), revision="refs/convert/parquet"),
 }
 #: The same by their names in lower case
-BY_NAME = {name.lower(): own for name, own in PAIR_SETS.items()}
+BY_NAME = {name.lower(): pair_set for name, pair_set in PAIR_SETS.items()}

@@ -190,8 +190,8 @@ def as_text(cell: object, name: str, where: str, only_strings: bool = False) -> 
     if isinstance(cell, float) and not math.isfinite(cell):
         raise InputError(f"{where}: {name!r} is {json.dumps(cell)}; write a finite number, or null for none")
     if only_strings or isinstance(cell, (list, dict, tuple, bytes)):
-        mend = "write a text in quotes, or null for none; a list or an object needs a column for each of its texts"
-        raise InputError(f"{where}: {name!r} is {json.dumps(cell, default=str)[:40]}, not a text; {mend}")
+        fix = "write a text in quotes, or null for none; a list or an object needs a column for each of its texts"
+        raise InputError(f"{where}: {name!r} is {json.dumps(cell, default=str)[:40]}, not a text; {fix}")
     if isinstance(cell, (bool, int, float)):
         return json.dumps(cell)
     return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
@@ -236,12 +236,12 @@ def held_by(cells: Sequence[object]) -> str:
         >>> held_by(["", "1", 2]), held_by(["1", "a"]), held_by([["a"]]), held_by([None])
         ('numbers', 'text', 'lists or objects', 'nothing')
     """
-    given = [cell for cell in cells if not is_blank(cell)]
-    if any(isinstance(cell, str) and cell[:1].isalpha() and cell.lower() not in BOOLEANS for cell in given):
+    filled = [cell for cell in cells if not is_blank(cell)]
+    if any(isinstance(cell, str) and cell[:1].isalpha() and cell.lower() not in BOOLEANS for cell in filled):
         return "text"
-    given = [simple(cell) for cell in given]
-    if not given:
+    filled = [simple(cell) for cell in filled]
+    if not filled:
         return "nothing"
-    if all(isinstance(cell, (list, dict)) for cell in given):
+    if all(isinstance(cell, (list, dict)) for cell in filled):
         return "lists or objects"
-    return "text" if any(value_of(str(cell).removesuffix("%")) is None for cell in given) else "numbers"
+    return "text" if any(value_of(str(cell).removesuffix("%")) is None for cell in filled) else "numbers"

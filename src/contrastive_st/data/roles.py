@@ -302,20 +302,20 @@ def column_roles(
         raise InputError(f"{source}: it is empty; it needs at least one row")
     if names is None:
         names = list(dict.fromkeys(name for row in rows for name in getattr(row, "cells", row)))
-    given, classify = named_columns(columns, names, source) if columns else {}, set(kinds) == {"labelled_texts"}
+    requested, classify = named_columns(columns, names, source) if columns else {}, set(kinds) == {"labelled_texts"}
     ask = partial(_question, rows, names, source, classify)
     delimited = getattr(rows, "delimited", False)  # where a list is written as a text
     named, held, left_out, lists = dict[str, str | None](), dict[str, str](), dict[str, str](), list[str]()
     marks, unread = set[str](), dict[str, object]()  # columns of 0 and 1; a cell of each whose lists are not read
-    others = [name for name in names if not given or name in given or role_of(name) != LABEL]
-    for name in given or names:
-        role = given.get(name) or role_of(name, others)
+    others = [name for name in names if not requested or name in requested or role_of(name) != LABEL]
+    for name in requested or names:
+        role = requested.get(name) or role_of(name, others)
         cells = [cell for row in first if not is_blank(cell := row.get(name))]
-        if role == UNUSED and not given:
+        if role == UNUSED and not requested:
             left_out[name] = "its name says that it is not a text"
         elif role in CANDIDATE_SCORES and not cells:  # of a teacher that was not asked
             left_out[name] = "every cell is blank"
-        elif role is None and not given and (why := _neither_text_nor_score(cells)):
+        elif role is None and not requested and (why := _neither_text_nor_score(cells)):
             left_out[name] = why
         else:
             named[name] = role = None if role == UNUSED else role
@@ -327,35 +327,35 @@ def column_roles(
             items = [items_of(cell) if braces or str(cell).strip()[:1] != "{" else None for cell in texts]
             if written and delimited and (None in items or not takes):
                 unread[name] = next((cell for cell in cells if items_of(cell) is None), cells[0])
-            mixed = None in items and any(held_by(own) in _ROLE[str(role)].holds for own in items if own)
+            mixed = None in items and any(held_by(several) in _ROLE[str(role)].holds for several in items if several)
             if mixed and role != LABEL:
-                odd = next(i for i, own in enumerate(items) if (own is None) is not (items[0] is None))
+                odd = next(i for i, several in enumerate(items) if (several is None) is not (items[0] is None))
                 raise _mixed(rows, name, cells[0], cells[odd], source)
             if items and (mixed or None not in items):
                 lists.append(name)
-                cells = [item for own in items for item in own or ()]
+                cells = [item for several in items for item in several or ()]
             held[name] = held_by(cells)
             marks |= {name} if role == LABEL and {value_of(cell) for cell in cells} <= {0, 1} else set()
-    left_out.update((name, "not asked for") for name in names if given and name not in given)
-    roles = _placed(named, lists, marks, bool(given), classify, ask)
+    left_out.update((name, "not asked for") for name in names if requested and name not in requested)
+    roles = _placed(named, lists, marks, bool(requested), classify, ask)
     for name, role in roles.items():
         target = NUMBERS in _ROLE[role].holds
         if name in unread:
             what = f"column {name!r} holds lists or objects that are not read there, such as {shown(unread[name])}"
-            mend = "write JSON or Parquet, in which lists are lists and texts are texts"
+            fix = "write JSON or Parquet, in which lists are lists and texts are texts"
             if items_of(unread[name]) is not None:
-                mend = f"give the column a role that takes lists, as in {name}=positive"
-            raise InputError(f"{source}: {what}; {mend}")
+                fix = f"give the column a role that takes lists, as in {name}=positive"
+            raise InputError(f"{source}: {what}; {fix}")
         if held[name] == NOTHING and len(first) < _FIRST:
             raise ask(f"column {name!r} is empty: every cell is blank")
         no_list = name in lists and not _ROLE[role].lists  # of a single text
         if no_list or (held[name] == LISTS and (not target or role in (SCORE, LABEL))):
             raise ask(f"column {name!r} holds lists or objects, not texts")
-        asked = name in given and (given[name] or role_of(name))  # numbers may be texts, as in sums
+        asked = name in requested and (requested[name] or role_of(name))  # numbers may be texts, as in sums
         if held[name] == NUMBERS and not target and not asked:
             raise ask(f"column {name!r} holds numbers, not sentences")
     refers = next((name for name in left_out if _REFERS.fullmatch(plain_name(name))), None)
-    if refers and len(roles) == 1 and not given:
+    if refers and len(roles) == 1 and not requested:
         what = f"{next(iter(roles))!r} is the only text; {refers!r} refers to others, which are not read"
         raise ask(f"{what}: replace it by their texts, or train on crops")
     example = next((row for row in first if not any(is_blank(row.get(name)) for name in roles)), {})
@@ -375,7 +375,7 @@ def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[s
         >>> named_columns(["text", 0, "2=label"], ["id", "text", "topic"], "a.csv")
         {'text': None, 'id': None, 'topic': 'label'}
     """
-    given: dict[str, str | None] = {}
+    asked: dict[str, str | None] = {}
     for column in [columns] if isinstance(columns, (str, int)) else columns or []:
         name, role = str(column), None
         if name not in names and "=" in name:
@@ -385,19 +385,19 @@ def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[s
             name = names[int(name)]
         if name not in names:
             choice("column", name, names, source)
-        if name in given:
+        if name in asked:
             raise InputError(f"{source}: column {name!r} is asked for twice; name each column once")
-        given[name] = role
-    return given
+        asked[name] = role
+    return asked
 
 
 def _mixed(rows: Any, name: str, first: object, other: object, source: str) -> InputError:
     """The error for a column in which some cells are written as lists, and another one is not."""
-    numbered = ((getattr(row, "number", place), getattr(row, "cells", row)) for place, row in enumerate(rows, 1))
+    numbered = ((getattr(row, "number", index), getattr(row, "cells", row)) for index, row in enumerate(rows, 1))
     number = next(number for number, cells in numbered if cells.get(name) == other)
     where = rows.where(number) if hasattr(rows, "where") else f"{source}, row {number}"
-    mend = 'write both as lists, such as ["a text"], or both as texts, or leave the row out'
-    return InputError(f"{where}: {shown(other)} in column {name!r}, and {shown(first)} above: one is a list; {mend}")
+    fix = 'write both as lists, such as ["a text"], or both as texts, or leave the row out'
+    return InputError(f"{where}: {shown(other)} in column {name!r}, and {shown(first)} above: one is a list; {fix}")
 
 
 def _neither_text_nor_score(cells: Sequence[object]) -> str:
@@ -413,7 +413,7 @@ def _neither_text_nor_score(cells: Sequence[object]) -> str:
 
 
 def _placed(
-    named: Mapping[str, str | None], lists: Sequence[str], marks: set[str], given: bool, classify: bool,
+    named: Mapping[str, str | None], lists: Sequence[str], marks: set[str], asked: bool, classify: bool,
     ask: Callable[[str], InputError],
 ) -> dict[str, str]:  # fmt: skip
     """The roles of all columns that training uses, in the order that collators expect."""
@@ -423,16 +423,16 @@ def _placed(
         listed = name in lists and (role == SCORE or (role == LABEL and triplets))  # of candidates, by a teacher
         by_role[SCORES if listed else role].append(name)
     unknown, (anchors, positives, negatives, texts) = by_role[None], (by_role[role] for role in _TEXT_ROLES)
-    if unknown and not given and (len(unknown) > 1 or anchors or positives or negatives or texts):
+    if unknown and not asked and (len(unknown) > 1 or anchors or positives or negatives or texts):
         raise ask(f"no role is known for column {unknown[0]!r}")
     labels = by_role[LABEL][:1] if classify and set(by_role[LABEL]) <= marks else by_role[LABEL]
-    one = {ANCHOR: anchors, POSITIVE: positives, POSITIVE_SCORE: by_role[POSITIVE_SCORE], TEXT: [] if given else texts,
+    one = {ANCHOR: anchors, POSITIVE: positives, POSITIVE_SCORE: by_role[POSITIVE_SCORE], TEXT: [] if asked else texts,
            "score or label": [*by_role[SCORE], *labels, *by_role[SCORES]]}  # fmt: skip
     for role, rivals in one.items():
         if len(rivals) > 1:
             raise ask(f"columns {' and '.join(map(repr, rivals))} would each be the {role}")
     spare = [name for name in named if name in texts or name in unknown]
-    if given and not (anchors or positives or negatives):  # in the order in which they are asked for
+    if asked and not (anchors or positives or negatives):  # in the order in which they are asked for
         anchors, positives, negatives, spare = spare[:1], spare[1:2], spare[2:], []
     elif len(every := [*spare, *anchors, *positives, *negatives]) == 1:
         anchors, positives, negatives, spare = every, [], [], []
@@ -457,22 +457,22 @@ def _placed(
 def _question(rows: Iterable[Any], names: Sequence[str], source: str, classify: bool, what: str) -> InputError:
     """One line: what is not clear, flags to paste, and the columns with the cells of a row."""
     cells = _cells(rows, names)
-    columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
+    columns = listed(f"{name} ({shown(values[0]) if values else 'blank'})" for name, values in cells.items())
     answers = []
     for roles in _could_be(cells, classify):
         *_, (last, role) = roles.items()
         answers.append(flags(roles) + (score_range(cells[last]) if role == SCORE else ""))
-    mend = [f"give {', or '.join(answers)}"] if answers else []
+    fixes = [f"give {', or '.join(answers)}"] if answers else []
     row: Any = next(iter(rows), {})
     for name, cell in getattr(row, "cells", row).items():
         inner = cell[0] if isinstance(cell, list) and cell else cell
         if not isinstance(inner, dict) or "role" in inner or not any(map(has_role, inner)):  # "role": of a chat
             continue
-        deeper = any(isinstance(own, list) and own and isinstance(own[0], dict) for own in inner.values())
+        deeper = any(isinstance(value, list) and value and isinstance(value[0], dict) for value in inner.values())
         if (deeper or isinstance(simple(inner), dict)) and (command := row_for_each(name, source)):
-            mend.insert(0, f"for the columns inside {name!r}, {command}")
-    mended = ", or ".join(mend) or "give each text a column of its own"
-    return InputError(f"{source}: {what}; {mended}; the columns are {columns}")
+            fixes.insert(0, f"for the columns inside {name!r}, {command}")
+    advice = ", or ".join(fixes) or "give each text a column of its own"
+    return InputError(f"{source}: {what}; {advice}; the columns are {columns}")
 
 
 def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> list[dict[str, str]]:
@@ -480,10 +480,10 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
 
     The column that may have another role is the last of each.
     """
-    held = {name: held_by(own) for name, own in cells.items()}
+    held = {name: held_by(values) for name, values in cells.items()}
     role = {name: role_of(name, list(cells)) for name in cells}
-    role = {name: own for name, own in role.items() if cells[name] and not _needs_no_question(name, cells[name], own)}
-    by = lambda *roles: [name for name, own in role.items() if own in roles]
+    role = {name: one for name, one in role.items() if cells[name] and not _needs_no_question(name, cells[name], one)}
+    by = lambda *roles: [name for name, one in role.items() if one in roles]
     few = [name for name in by(None) if _few(cells[name]) and held[name] != LISTS]
     texts = [name for name in by(None) if held[name] == TEXTS]
     texts = [name for name in texts if any(" " in str(cell).strip() for cell in cells[name])] or texts
@@ -492,14 +492,14 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
     firsts = [name for name in (*by(ANCHOR), *by(TEXT), *texts, *positives[1:]) if held[name] != LISTS]
     seconds = [name for name in (*positives, *by(TEXT), *texts) if name not in firsts[:1]]
     if classify or not (firsts and seconds):
-        named = [name for name, own in role.items() if classify and own != UNUSED]  # labels may have names of texts
+        named = [name for name, one in role.items() if classify and one != UNUSED]  # labels may have names of texts
         marks = [name for name in named if {value_of(cell) for cell in cells[name]} == {0, 1}]
         single = [name for name in firsts or seconds if held[name] != LISTS and name not in marks][:1]
         others = [*by(LABEL), *by(SCORE), *few, *by(POSITIVE), *by(None), *by(UNUSED)]
         others = [name for name in others if name not in single and (classify or held[name] != LISTS)]
         labels = [others[:1]] * (bool(by(LABEL)) or len(marks) < 2)
         labels += [marks] * (len(marks) > 1)
-        ways = [dict.fromkeys(own, LABEL) for own in labels if own] + [{}] * (not classify)
+        ways = [dict.fromkeys(several, LABEL) for several in labels if several] + [{}] * (not classify)
         return [{single[0]: TEXT, **way} for way in ways] if single else []
     roles = {firsts[0]: ANCHOR, seconds[0]: POSITIVE, **dict.fromkeys(by(NEGATIVE), NEGATIVE)}
     listed = LABEL if held[seconds[0]] == LISTS else None  # which may be lists: one for each positive
@@ -528,7 +528,7 @@ def _needs_no_question(name: str, cells: Sequence[object], role: str | None) -> 
         return True
     numbers, long = [value_of(cell) for cell in cells], not name.strip("0123456789") or len(cells) >= _COUNTED
     first = numbers[0] if long else None
-    rows = first is not None and numbers == [first + place for place in range(len(cells))]
+    rows = first is not None and numbers == [first + index for index in range(len(cells))]
     return role in (None, UNUSED) and (rows or _neither_text_nor_score(cells) != "")
 
 

@@ -76,8 +76,8 @@ def split_rows(rows: Dataset, share: float, seed: int = 0) -> tuple[Dataset, Dat
     group = np.array([number.setdefault(text, len(number)) for text in rows[rows.column_names[0]][:]], dtype=np.int64)
     sizes = np.bincount(group, minlength=len(number))
     order = np.random.default_rng(seed).permutation(len(number))
-    taken, wanted = np.cumsum(sizes[order]), share * len(rows)
-    count = int(np.argmin(np.abs(np.concatenate([[0], taken]) - wanted))) if len(rows) else 0
+    taken, goal = np.cumsum(sizes[order]), share * len(rows)
+    count = int(np.argmin(np.abs(np.concatenate([[0], taken]) - goal))) if len(rows) else 0
     if not 0 < count < len(number):
         what = f"{len(rows)} rows with {len(number)} different texts in column {rows.column_names[0]!r}"
         raise InputError(f"{what} leave no rows for {'training' if count else 'validation'} at a share of {share:g}")

@@ -53,21 +53,21 @@ def converted(command: str, source: str, end: str = "") -> str:
     """
     from contrastive_st.data.reading.content import encoding_of, open_bytes, path_of  # here, because reading needs this
 
-    stem, own = os.path.splitext(source)
+    stem, extension = os.path.splitext(source)
     steps, encoding = list[str](), "utf-8"
-    if program := _UNPACKED_BY.get(own.lower()):
+    if program := _UNPACKED_BY.get(extension.lower()):
         steps.append(f"{program} -dc")
-        stem, own = os.path.splitext(stem)
+        stem, extension = os.path.splitext(stem)
     with suppress(OSError, InputError), open_bytes(path_of(source)) as opened:
         encoding = encoding_of(opened, source)
     if not encoding.startswith("utf-8"):
         steps.append(f"iconv -f {encoding.replace('utf-16-', 'utf-16')} -t utf-8")
     first, *others = [*steps, command]
     piped = "".join(f" | {step}" for step in others) + " /dev/stdin" * bool(others)
-    file, written = shlex.quote(source), f"{stem}.new{end or own}"
+    file, written = shlex.quote(source), f"{stem}.new{end or extension}"
     if isinstance(source, Part):  # neither folders nor patterns take in a file that is hidden
         hidden = shlex.quote(os.path.join(os.path.dirname(source), f".{os.path.basename(source)}"))
-        first, file, written = f"mv {file} {hidden} && {first}", hidden, f"{stem}{end or own}"
+        first, file, written = f"mv {file} {hidden} && {first}", hidden, f"{stem}{end or extension}"
     return f"run {first} {file}{piped} > {shlex.quote(written)}"
 
 

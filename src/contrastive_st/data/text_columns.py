@@ -48,9 +48,9 @@ def text_column(table: Table, column: Sequence[str | int] | str | int | None = N
         return chosen[0]
     what = "it is not clear which column has the text" if could else "no column of text"
     longest = max(could, key=lambda name: sum(len(str(cell)) for cell in cells[name]), default=None)
-    mend = f"give --columns {shlex.quote(longest)}; " if longest is not None else ""
-    columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
-    raise InputError(f"{table.source}: {what}; {mend}the columns are {columns or '(there are none)'}")
+    fix = f"give --columns {shlex.quote(longest)}; " if longest is not None else ""
+    columns = listed(f"{name} ({shown(values[0]) if values else 'blank'})" for name, values in cells.items())
+    raise InputError(f"{table.source}: {what}; {fix}the columns are {columns or '(there are none)'}")
 
 
 def _are_identifiers(cells: Sequence[object]) -> bool:

@@ -74,8 +74,8 @@ def tokenize(
         {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
     """
     if not isinstance(texts, Dataset) and (splits := splits_in(texts)) is not None:
-        tokens = {name: tokenize(own, tokenizer, max_length, num_proc, prompts, columns)
-                  for name, own in splits.items()}  # fmt: skip
+        tokens = {name: tokenize(part, tokenizer, max_length, num_proc, prompts, columns)
+                  for name, part in splits.items()}  # fmt: skip
         return type(texts)(tokens)
     if isinstance(texts, IterableDataset):
         return _tokenized_stream(texts, _Encoding(tokenizer, max_length, prompts), columns)
@@ -101,10 +101,10 @@ class _Encoding:
 
     def prompts_of(self, columns: Sequence[str]) -> dict[str, str]:
         """The prompt of each column."""
-        given = dict.fromkeys(columns, self.prompts) if isinstance(self.prompts, str) else self.prompts or {}
-        for name in given:
+        prompts = dict.fromkeys(columns, self.prompts) if isinstance(self.prompts, str) else self.prompts or {}
+        for name in prompts:
             choice("column of a prompt", name, columns)
-        return {name: given.get(name, "") for name in columns}
+        return {name: prompts.get(name, "") for name in columns}
 
     def lengths(self, columns: Sequence[str]) -> list[int]:
         """The number of tokens of the prompt of each column; an empty list without prompts."""
@@ -150,9 +150,9 @@ def id_reader(
             ids, sizes = flat(token_ids(tokenizer, texts, max_length))
             return ids.astype(np.int64), sizes
         backend.no_truncation()  # type: ignore[union-attr]
-        ids, whole = words.ids(texts)
-        kept = np.minimum(whole, room)
-        place = np.arange(len(ids)) - np.repeat(np.cumsum(whole) - whole, whole)
+        ids, counts = words.ids(texts)
+        kept = np.minimum(counts, room)
+        offset = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
         first, last = (np.array(part, np.int64) for part in around)
         sizes = kept + len(first) + len(last)
         starts = np.cumsum(sizes) - sizes
@@ -160,7 +160,7 @@ def id_reader(
         result[starts[:, None] + np.arange(len(first))] = first
         result[(starts + sizes - len(last))[:, None] + np.arange(len(last))] = last
         inside = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
-        result[np.repeat(starts + len(first), kept) + inside] = ids[place < room]
+        result[np.repeat(starts + len(first), kept) + inside] = ids[offset < room]
         return result, sizes
 
     return read
@@ -171,8 +171,8 @@ def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]] |
     special = tokenizer.encode("")
     words = (word for word, number in tokenizer.get_vocab().items() if number not in special and word.isalpha())
     text = next(words, "")
-    inner, whole = tokenizer.encode(text, add_special_tokens=False), tokenizer.encode(text)
-    split = next((i for i in range(len(special) + 1) if special[:i] + inner + special[i:] == whole), None)
+    inner, full = tokenizer.encode(text, add_special_tokens=False), tokenizer.encode(text)
+    split = next((i for i in range(len(special) + 1) if special[:i] + inner + special[i:] == full), None)
     if split is None or not inner or tokenizer.truncation_side != "right":
         return None
     return special[:split], special[split:]
@@ -187,7 +187,7 @@ def _is_settled(texts: object) -> bool:
         return False
     schema, names = texts.features.arrow_schema, [name for name in texts.column_names if name not in TARGETS]
     roles = [role_of(name, names) for name in names]
-    if any(role is not None and _RANK.get(role, -1) != min(place, 2) for place, role in enumerate(roles)):
+    if any(role is not None and _RANK.get(role, -1) != min(index, 2) for index, role in enumerate(roles)):
         return False
     if not {schema.field(name).type for name in names} <= {pa.string(), pa.large_string()}:
         return False
@@ -213,8 +213,8 @@ def _tokenized_rows(rows: Dataset, encoding: _Encoding, num_proc: int | None) ->
     if not rows.cache_files:  # else it is of rows in memory, and random, or the same in forked processes
         parts = (rows.data,) if rows._indices is None else (rows.data, rows._indices)
         cells = [str(rows.features), *(Hasher.hash_bytes([x.serialize()]) for part in parts for x in part.to_batches())]
-    given = [cells, state, encoding.max_length]
-    name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
+    inputs = [cells, state, encoding.max_length]
+    name = Hasher.hash([*inputs, *encoding.prompts_of(names).items()] if encoding.lengths(names) else inputs)
     tokens = rows.with_format("arrow").map(
         encoding.of(names), batched=True, batch_size=_BATCH, num_proc=num_proc, new_fingerprint=name,
         cache_file_name=str(cache_file(f"tokens-{name}.arrow")), desc="tokenize",
@@ -265,8 +265,8 @@ def _mapped(
         if late := sorted(set(batch) - set(others)):
             raise InputError(f"the stream: column {late[0]!r} is not in its first rows; give every row all columns")
         cells = zip(*(batch[name] for name in (*names, *([target] if target else []))), strict=True)
-        whole = (row for row in cells if not any(map(is_blank, row)))
-        rows = [row for row in whole if all(isinstance(text, str) for text in row[: len(names)])]
+        complete = (row for row in cells if not any(map(is_blank, row)))
+        rows = [row for row in complete if all(isinstance(text, str) for text in row[: len(names)])]
         texts = {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
         result = encode(pa.table(texts)).to_pydict()
         return {**result, **({SCORE: [float(row[-1]) for row in rows]} if target else {})}

@@ -111,7 +111,7 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
         WordVectors(words=['the', '. . .'], vectors=array([[ 0.5,  1. ], [ 2. , -0.1]], dtype=float32))
     """
     checked("limit", limit, Count | None)
-    seen, wanted = dict[str, int](), None if words is None else frozenset(words)
+    seen, requested = dict[str, int](), None if words is None else frozenset(words)
     vectors = np.empty((0, 0), dtype=np.float32)
     with about(path):
         with open(path, "rb") as plain:
@@ -119,7 +119,7 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
         with cast(BinaryIO, gzip.open(path, "rb")) if packed else open(path, "rb") as file:
             unit, rows = _open(file, str(path))
             for count, (number, word, vector) in enumerate(rows, 1):
-                if wanted is None or word in wanted:
+                if requested is None or word in requested:
                     size = len(seen)
                     if seen.setdefault(word, number) != number:
                         what = f"{word!r} is there already, in {unit} {seen[word]}; keep one of them"
@@ -127,7 +127,7 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
                     if size == len(vectors):
                         vectors.resize((size + size // 8 + 1024, len(vector)), refcheck=False)  # in place if possible
                     vectors[size] = vector
-                if count == limit or (wanted is not None and len(seen) == len(wanted)):
+                if count == limit or (requested is not None and len(seen) == len(requested)):
                     break
     vectors.resize((len(seen), vectors.shape[1]), refcheck=False)
     return WordVectors(list(seen), vectors)
@@ -159,11 +159,11 @@ def _text_rows(file: BinaryIO, source: str, dimension: int, count: int | None) -
     """The rows of a file of text, of which the first line is read already if it says their `count`."""
     number = before = 0 if count is None else 1
     for number, line in enumerate(file, before + 1):
-        result, place = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
+        result, where = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
         if result is None:
             what = f"{line.decode('utf-8', 'replace').strip()[:40]!r} is not a word and {dimension} finite numbers"
-            raise InputError(f"{place}: {what}; fix the row, or read only those before it (limit)")
-        yield number, utf8(result[0], place, "is it a vector file?"), result[1]
+            raise InputError(f"{where}: {what}; fix the row, or read only those before it (limit)")
+        yield number, utf8(result[0], where, "is it a vector file?"), result[1]
     if count not in (None, number - before):
         what = f"the first line says {count} words, but there are {number - before}"
         raise InputError(f"{source}, line {number + 1}: {what}; download the file again")
@@ -176,8 +176,8 @@ def _parsed(line: bytes, dimension: int) -> tuple[bytes, NDArray[np.float32]] | 
     if vector is None or len(vector) != dimension:
         word, *cells = line.rsplit(b" ", dimension)
         vector = None if _is_number(word.rpartition(b" ")[2]) and b" " in word else _numbers(b" ".join(cells))
-    whole = word and vector is not None and len(vector) == dimension and np.isfinite(vector).all()
-    return (word, vector) if whole and vector is not None else None
+    valid = word and vector is not None and len(vector) == dimension and np.isfinite(vector).all()
+    return (word, vector) if valid and vector is not None else None
 
 
 def _numbers(cells: bytes) -> NDArray[np.float32] | None:
@@ -309,8 +309,8 @@ def expand_vocabulary(
     if len(rows) < needed:
         what = f"{len(rows)} words in common are too few for a map from {needed - 1} dimensions"
         raise InputError(f"{what}; it needs {needed} or more, so give a table with more of the encoder's words")
-    known = set(words_of(tokenizer))
-    at = {word: i for i, word in enumerate(vectors.words) if word not in known}
+    existing = set(words_of(tokenizer))
+    at = {word: i for i, word in enumerate(vectors.words) if word not in existing}
     further = reachable(at, tokenizer)
     trained = embeddings.detach().cpu()
     solution = np.linalg.lstsq(_with_one(vectors.vectors[rows]), trained[ids].double().numpy(), rcond=None)[0]

@@ -28,7 +28,7 @@ class _Models(Options):
     names: list[str] | None = option("names to show in the tables, one per model")
     pooling: str | None = option(POOLING_HELP)
 
-    def given(self) -> list[str]:
+    def model_names(self) -> list[str]:
         """The models, or the default model."""
         from contrastive_st.files.folders import default_model
 
@@ -90,7 +90,7 @@ class Evaluate(_Models):
 
     def __call__(self) -> None:
         """Evaluate the models and print the report."""
-        models, data = self.given(), _data(self.data)
+        models, data = self.model_names(), _data(self.data)
         device = None
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # `accelerate launch` started several processes
             from accelerate import PartialState
@@ -105,15 +105,15 @@ class Evaluate(_Models):
         from contrastive_st.files.writing import own_cache, write_files
 
         names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
-        given = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]
+        extra = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]
         for path in self.retrieval or ():
             if Path(path).is_dir() or is_nano(path):
-                given.append(beir_task(path))
+                extra.append(beir_task(path))
             else:
                 pairs, others = read_relevant_pairs(path, self.columns)
-                given.append(retrieval_task(Path(path).stem, pairs, others=others))
+                extra.append(retrieval_task(Path(path).stem, pairs, others=others))
         report = evaluate(
-            models, [*(choose(names, self.folds) if names else []), *given],
+            models, [*(choose(names, self.folds) if names else []), *extra],
             data if names else ".",  # the user's data need no request to the Hub
             cache=None if self.cache == "none" else self.cache or own_cache("embeddings"),
             pooling=self.pooling, max_length=self.max_length, device=device, names=self.names,
@@ -150,15 +150,15 @@ class Neighbors(_Models):
     def conflicts(self) -> Iterator[str]:
         """Yield what is given twice, and an output of another format."""
         yield from super().conflicts()
-        for name, given in (("models", [*self.models, *(self.model or ())]), ("--names", self.names or ())):
-            if len(set(given)) != len(given):
-                yield f"{name} {' '.join(given)}: the same is given twice; give two different ones, or one"
+        for name, values in (("models", [*self.models, *(self.model or ())]), ("--names", self.names or ())):
+            if len(set(values)) != len(values):
+                yield f"{name} {' '.join(values)}: the same is given twice; give two different ones, or one"
         if self.output and Path(self.output).suffix != ".md":
             yield f"--output {self.output}: the tables are Markdown; give a file that ends in .md"
 
     def __call__(self) -> None:
         """Print the nearest texts of each query by each model."""
-        models = self.given()
+        models = self.model_names()
         from contrastive_st.data.reading import stream_texts
         from contrastive_st.data.reading.texts import read_corpus
         from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, first_of_each, neighbors

@@ -49,30 +49,30 @@ class EmbeddingStore:
     def __init__(
         self, encoder: Encoder, texts: Iterable[str], cache: str | Path | None = None, distributed: bool = True
     ) -> None:
-        self.place: dict[tuple[str, str], int] = {}
+        self.position: dict[tuple[str, str], int] = {}
         for text in texts:
-            self.place.setdefault((_how(text), text), len(self.place))
-        distinct = [text for _, text in self.place]
+            self.position.setdefault((_how(text), text), len(self.position))
+        distinct = [text for _, text in self.position]
         self.encoder = encoder
         # the fingerprint is that of the checkpoint in every precision: embeddings in bf16 or int8 would be taken for it
         keeps = cache and encoder.fingerprint and getattr(encoder, "precision", "fp32") == "fp32"
         folder = Path(str(cache), str(encoder.fingerprint)) if keeps else None
-        known = from_first(lambda: _read(folder, distinct), distributed=distributed) if folder else {}
-        missing = [i for i in range(len(distinct)) if i not in known]
+        cached = from_first(lambda: _read(folder, distinct), distributed=distributed) if folder else {}
+        missing = [i for i in range(len(distinct)) if i not in cached]
         self.encoded = len(missing)
         vectors = self._encode([distinct[i] for i in missing], distributed)
-        width = (next(iter(known.values())) if known else vectors).shape[-1]
+        width = (next(iter(cached.values())) if cached else vectors).shape[-1]
         self.vectors = np.empty((len(distinct), width), dtype=np.float32)
         if missing:
             self.vectors[missing] = vectors
-        for i, vector in known.items():
+        for i, vector in cached.items():
             self.vectors[i] = vector
         if folder and missing and (not distributed or processes()[0] == 0):
             _write(folder, [distinct[i] for i in missing], vectors)
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The embeddings `[n, d]` of texts that the store has."""
-        return self.vectors[[self.place[_how(text), text] for text in texts]]
+        return self.vectors[[self.position[_how(text), text] for text in texts]]
 
     def _encode(self, texts: list[str], distributed: bool) -> NDArray[np.float32]:
         chunks = []
@@ -111,8 +111,8 @@ def _how(text: str) -> str:
 
 def _read(folder: Path, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
     """Known embeddings by the number of the text; a damaged file is ignored, and its sentences are encoded again."""
-    wanted = {_key(text): i for i, text in enumerate(texts)}
-    known = {}
+    index_of = {_key(text): i for i, text in enumerate(texts)}
+    cached = {}
     for path in sorted(folder.glob("*.npz")):
         try:
             with np.load(path) as part:
@@ -121,9 +121,9 @@ def _read(folder: Path, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
             logger.warning(f"{path} cannot be read ({error}); its sentences are encoded again")
             continue
         for key, vector in zip((bytes(row) for row in keys), vectors, strict=True):
-            if key in wanted:
-                known[wanted[key]] = vector
-    return known
+            if key in index_of:
+                cached[index_of[key]] = vector
+    return cached
 
 
 def _write(folder: Path, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:

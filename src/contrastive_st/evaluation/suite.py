@@ -75,11 +75,11 @@ def evaluate(
     asked = chosen(tasks, folds)
     loaded = load(asked, data)
     report = Report(source="hub" if str(data) == "hub" else "files", tasks=asked)
-    for model, given in zip(models, names or (None,) * len(models), strict=True):
+    for model, alias in zip(models, names or (None,) * len(models), strict=True):
         started = time.perf_counter()
-        name, failure, fingerprint = given or str(model), "", None
+        name, failure, fingerprint = alias or str(model), "", None
         try:
-            encoder = as_encoder(model, name=given, **options)
+            encoder = as_encoder(model, name=alias, **options)
             name = encoder.name
             scores = run(encoder, asked, loaded, cache=cache, distributed=distributed)
             fingerprint = encoder.fingerprint

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 Read = Callable[[], Splits]
 Scorer = Callable[[Splits, Embed], list[Score]]
 _BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream", "nanobeir", "NanoBEIR", ".")
-_OWN = "."  # the marker of tasks that bring their own data
+_OWN_DATA = "."  # the marker of tasks that bring their own data
 #: Other names of groups: those by which papers call their averages
 ALIASES = {"sts7": "sts", "senteval7": "transfer"}
 #: Tasks of two classes, with the file of each
@@ -175,16 +175,16 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
         >>> [task.name for task in choose("transfer")]
         ['MR', 'CR', 'SUBJ', 'MPQA', 'SST2', 'TREC', 'MRPC']
     """
-    known = tasks(folds)
+    available = tasks(folds)
     chosen: dict[str, Task] = {}
     for name in names.split(",") if isinstance(names, str) else names:
         plain = ALIASES.get(name.strip().lower(), name.strip().lower())
-        result = {t.name: t for t in known.values() if plain in (t.name.lower(), t.group)}
+        result = {t.name: t for t in available.values() if plain in (t.name.lower(), t.group)}
         if plain == "all":
-            result = {t.name: t for t in known.values() if t.group != "nanobeir"}
+            result = {t.name: t for t in available.values() if t.group != "nanobeir"}
         if not result:
-            groups = ", ".join(dict.fromkeys([*(task.group for task in known.values()), *ALIASES]))
-            raise InputError(f"unknown task {name!r}; groups: all, {groups}; tasks: {', '.join(known)}")
+            groups = ", ".join(dict.fromkeys([*(task.group for task in available.values()), *ALIASES]))
+            raise InputError(f"unknown task {name!r}; groups: all, {groups}; tasks: {', '.join(available)}")
         chosen |= result
     return list(chosen.values())
 
@@ -203,7 +203,7 @@ def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list
     result: dict[str, Task] = {}
     for task in (task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))):
         same = result.get(task.name, task)
-        if same is task or (same.marker == task.marker != _OWN):
+        if same is task or (same.marker == task.marker != _OWN_DATA):
             result[task.name] = task
             continue
         name = unused(task.name, result)
@@ -212,17 +212,17 @@ def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list
     return list(result.values())
 
 
-def unused(name: str, known: Container[str]) -> str:
+def unused(name: str, taken: Container[str]) -> str:
     """The name, or "NAME (2)", "NAME (3)", ... if it is known already.
 
     Args:
         name: the name.
-        known: the names that are taken.
+        taken: the names that are taken.
 
     Returns:
         A name that is not taken.
     """
-    return next(one for one in (name, *(f"{name} ({i})" for i in range(2, 1000))) if one not in known)
+    return next(one for one in (name, *(f"{name} ({i})" for i in range(2, 1000))) if one not in taken)
 
 
 def own_task(name: str, group: str, read: Read, score: Scorer, metric: str, aggregation: str = "all") -> Task:
@@ -239,7 +239,7 @@ def own_task(name: str, group: str, read: Read, score: Scorer, metric: str, aggr
     Returns:
         The task.
     """
-    return Task(name, group, lambda _: read(), score, ("test", metric, aggregation), _OWN, read)
+    return Task(name, group, lambda _: read(), score, ("test", metric, aggregation), _OWN_DATA, read)
 
 
 def pair_task(name: str, read: Read) -> Task:

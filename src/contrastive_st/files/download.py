@@ -25,12 +25,12 @@ _PASSED = ("token", "cache_dir", "local_files_only", "force_download")
 
 def download(name: str, revision: str | None, patterns: Sequence[str], subfolder: str = "", **options: Any) -> Path:
     """The folder of a repository in the local cache, unchecked; arguments and errors as for `local_folder`."""
-    wanted = [f"{subfolder}/{pattern}" if subfolder else pattern for pattern in patterns]
+    allowed = [f"{subfolder}/{pattern}" if subfolder else pattern for pattern in patterns]
     ignored = None if subfolder else list(RESUMING)
     passed = {key: options[key] for key in _PASSED if options.get(key) is not None}
     with hub_errors(name, revision):
-        folder = snapshot_download(name, revision=revision, allow_patterns=wanted, ignore_patterns=ignored, **passed)
-    _check_hashes(Path(folder), wanted, name)
+        folder = snapshot_download(name, revision=revision, allow_patterns=allowed, ignore_patterns=ignored, **passed)
+    _check_hashes(Path(folder), allowed, name)
     return Path(folder)
 
 
@@ -75,13 +75,13 @@ def _reason(error: Exception, name: str, revision: str | None) -> str:
     return f"{name}: the transfer failed: {first_line(error)}; try again"
 
 
-def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
+def _check_hashes(folder: Path, patterns: list[str], name: str) -> None:
     """Compare each file of a cached snapshot with its hash, which is the name of its content in the cache.
 
     The client only compares sizes, so it would not notice a changed byte. A damaged file is removed from the cache.
     """
     for path in sorted(path for path in folder.rglob("*") if path.is_symlink()):
-        if not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in wanted):
+        if not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in patterns):
             continue
         blob = path.parent / os.readlink(path)
         digest: object = None  # where this Hub gives no hash

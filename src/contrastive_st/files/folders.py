@@ -102,20 +102,20 @@ def check_folder(folder: str | Path) -> Path:
     roots = [folder.resolve()]
     if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash> of the
         roots += [above / "blobs" for above in roots[0].parents[1:3]]  # repository, or to those that all share
-    inside = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    inside = (Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files))
     for path in filter(Path.is_symlink, inside):
         if not any(path.resolve().is_relative_to(root) for root in roots):
             raise InputError(
                 f"{path} is a link to a place outside of its folder; copy the file into the folder, or remove the link"
             )
     for index, named in _named_files(folder):
-        place = PurePosixPath(named.replace("\\", "/"))
-        if place.is_absolute() or ".." in place.parts or ":" in named:
+        target = PurePosixPath(named.replace("\\", "/"))
+        if target.is_absolute() or ".." in target.parts or ":" in named:
             raise InputError(f"{index} names {named!r}, a place outside of its folder; such folders are not opened")
-    for place in dict.fromkeys([folder, *(folder / named for index, named in _named_files(folder))]):
-        if place.is_dir():
-            _check_files(place)
-            check_sizes(place, whole=place == folder)
+    for part in dict.fromkeys([folder, *(folder / named for index, named in _named_files(folder))]):
+        if part.is_dir():
+            _check_files(part)
+            check_sizes(part, is_checkpoint=part == folder)
     return folder
 
 
@@ -202,14 +202,14 @@ def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
 # --- it time: ten million layers build for ever. So there are no more than the weights hold.
 
 
-def check_sizes(folder: Path, whole: bool = True) -> None:
+def check_sizes(folder: Path, is_checkpoint: bool = True) -> None:
     """Refuse a folder whose config.json or tokenizer.json asks for more than its weights hold.
 
     (The numbers of weights are compared where a model is built: `contrastive_st.models.saving.check_built`.)
 
     Args:
         folder: the folder.
-        whole: whether it is a checkpoint, not a module of one, which may be a pooling.
+        is_checkpoint: whether it is a checkpoint, not a module of one, which may be a pooling.
 
     Raises:
         InputError: with the file, the number, and its limit.
@@ -217,8 +217,8 @@ def check_sizes(folder: Path, whole: bool = True) -> None:
     path, weights = folder / "config.json", [*folder.glob("*.safetensors")]
     size = sum(file.stat().st_size for file in weights)
     config = read_json(path) if path.is_file() and weights else {}  # that it is an object is seen where it is opened
-    whole = whole or (isinstance(config, dict) and "model_type" in config)
-    faults = _size_faults(config, len(weight_types(folder)), size) if whole and config else iter(())
+    is_checkpoint = is_checkpoint or (isinstance(config, dict) and "model_type" in config)
+    faults = _size_faults(config, len(weight_types(folder)), size) if is_checkpoint and config else iter(())
     if fault := next(faults, ""):
         raise InputError(f"{path} is damaged: {fault}")
     path = folder / "tokenizer.json"

@@ -41,8 +41,8 @@ def read_json(path: Path, kind: type = object) -> Any:
     except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
     if not isinstance(content, kind):
-        wanted = "an object {...}" if kind is dict else "a list [...]"
-        raise InputError(f"{path} is damaged: it must hold {wanted} in JSON")
+        expected = "an object {...}" if kind is dict else "a list [...]"
+        raise InputError(f"{path} is damaged: it must hold {expected} in JSON")
     return content
 
 

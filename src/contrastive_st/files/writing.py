@@ -170,9 +170,9 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
     """
     folder = Path(folder)
     paths = [folder / name for name in files]
-    with contextlib.ExitStack() as whole:
+    with contextlib.ExitStack() as stack:
         for path, content in zip(paths, files.values(), strict=True):
-            new = whole.enter_context(atomic_write(path, overwrite=True, parents=True, through=False))
+            new = stack.enter_context(atomic_write(path, overwrite=True, parents=True, through=False))
             new.write_bytes(content)
     return paths
 
@@ -240,7 +240,7 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
 
 def _weight_files(folder: Path) -> list[str]:
     """The files of weights in a folder, and in those of the modules of sentence-transformers in it."""
-    files = (path for place in ("", "[0-9]*_*/") for pattern in _WEIGHTS for path in folder.glob(place + pattern))
+    files = (path for prefix in ("", "[0-9]*_*/") for pattern in _WEIGHTS for path in folder.glob(prefix + pattern))
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
@@ -265,8 +265,8 @@ def _put_records_aside(folder: Path, new: set[Path]) -> None:
 
 
 @contextlib.contextmanager
-def write_errors(path: Path, mend: str = "") -> Iterator[None]:
-    """Turn errors of writing into an `InputError` of one line that names the path, and how to `mend` it.
+def write_errors(path: Path, fix: str = "") -> Iterator[None]:
+    """Turn errors of writing into an `InputError` of one line that names the path, and how to `fix` it.
 
     Raises:
         InputError: the disk is full or read-only, or another error of writing.
@@ -276,7 +276,7 @@ def write_errors(path: Path, mend: str = "") -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
         shown = str(path) if len(str(path)) < 150 else f"{str(path)[:100]}...{str(path)[-40:]}"
-        raise InputError(f"{shown} cannot be written: {why}" + f"; {mend}" * bool(mend)) from error
+        raise InputError(f"{shown} cannot be written: {why}" + f"; {fix}" * bool(fix)) from error
 
 
 @contextlib.contextmanager

@@ -100,7 +100,7 @@ class CheckpointMetadata:
         """What the modules of sentence-transformers say of a folder in which settings of this package do not hold."""
         adapter, ours = (self.folder / ADAPTER).is_file(), self.settings and not written_by_another(self.folder)
         found = None if adapter or ours else Checkpoint.find(self.folder, folder=self.folder)
-        return None if found is None or found.own else found
+        return None if found is None or found.settings_hold else found
 
     @property
     def pooling(self) -> str | None:

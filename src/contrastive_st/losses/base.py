@@ -211,8 +211,8 @@ class Loss:
     @classmethod
     def setting_names(cls) -> list[str]:
         """The names of the settings: all fields except the head and the data set of a batch."""
-        own: Sequence[Field[object]] = fields(cls) if is_dataclass(cls) else ()
-        return [field.name for field in own if field.init and field.name not in ("head", "task")]
+        all_fields: Sequence[Field[object]] = fields(cls) if is_dataclass(cls) else ()
+        return [field.name for field in all_fields if field.init and field.name not in ("head", "task")]
 
     @classmethod
     def settings_from(cls, rows: Dataset) -> dict[str, object]:
@@ -232,7 +232,7 @@ class Loss:
 
 def _as_json(value: object) -> object:
     if isinstance(value, Mapping):
-        return {name: _as_json(own) for name, own in value.items()}
+        return {name: _as_json(part) for name, part in value.items()}
     if isinstance(value, Loss):
         return value.settings()
     return list(value) if isinstance(value, tuple) else value
@@ -269,15 +269,15 @@ class Wrapper(Loss, register=False):
     def __call__(self, views: Tensor, targets: Tensor | None = None, **other: object) -> Tensor:
         """The loss of one batch; arguments and errors are those of the losses inside."""
         terms = self.terms(views, targets, other)
-        return torch.stack([weight * loss(*batch, **given) for _, weight, loss, batch, given in terms]).sum()
+        return torch.stack([weight * loss(*batch, **options) for _, weight, loss, batch, options in terms]).sum()
 
     def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """The metrics of the losses inside."""
         terms = self.terms(views, targets, other)
         return {
             name.join(around): value
-            for around, _, loss, batch, given in terms
-            for name, value in loss.metrics(*batch, **given).items()
+            for around, _, loss, batch, options in terms
+            for name, value in loss.metrics(*batch, **options).items()
         }
 
 
@@ -337,12 +337,12 @@ def parse_loss(settings: Mapping[str, object], besides: Sequence[str] = ()) -> L
     """
     if not isinstance(settings, Mapping):
         raise InputError(f"a loss is recorded as {settings!r:.60}; give a mapping with its name and its settings")
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-    kind = loss_class(given.pop("loss", "info_nce"))
-    if unknown := sorted(set(given) - set(kind.setting_names())):
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    kind = loss_class(values.pop("loss", "info_nce"))
+    if unknown := sorted(set(values) - set(kind.setting_names())):
         takes = ", ".join([*besides, *kind.setting_names()]) or "none"
         raise InputError(f"unknown setting {', '.join(unknown)}; with the loss {kind.name} there are {takes}")
-    return kind(**given)
+    return kind(**values)
 
 
 def suitable(kind: str | None = None) -> tuple[str, ...]:

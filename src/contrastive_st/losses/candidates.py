@@ -169,7 +169,7 @@ class KLDistillationLoss(CandidatesLoss):
     @classmethod
     def settings_from(cls, rows: Dataset) -> dict[str, object]:
         """`teacher_temperature`, if the scores are cosines or probabilities: all of them between -1 and 1."""
-        most = max((abs(score) for own in rows["scores"][:] for score in own if score == score), default=0.0)
+        most = max((abs(score) for row in rows["scores"][:] for score in row if score == score), default=0.0)
         return {"teacher_temperature": _SHARP} if most <= 1 + 1e-6 else {}
 
     def __call__(
@@ -187,12 +187,12 @@ class KLDistillationLoss(CandidatesLoss):
             InputError: scores are missing or not finite.
         """
         teacher, there = _teacher(views, targets)
-        wanted = (teacher / self.teacher_temperature).masked_fill(~there, float("-inf")).softmax(1)
+        target = (teacher / self.teacher_temperature).masked_fill(~there, float("-inf")).softmax(1)
         if self.in_batch_negatives:
-            total = self._among_all(views, wanted, there, text_hashes, gather)
+            total = self._among_all(views, target, there, text_hashes, gather)
             return gather.mean(total, len(views))
         scores = self.student_scores(views).masked_fill(~there, float("-inf"))
-        return gather.mean(kl_divergence(scores, wanted).sum(), len(views))
+        return gather.mean(kl_divergence(scores, target).sum(), len(views))
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
@@ -201,15 +201,15 @@ class KLDistillationLoss(CandidatesLoss):
         return words + (f", against up to {others} of the other anchors" if self.in_batch_negatives else "")
 
     def _among_all(
-        self, views: Tensor, wanted: Tensor, there: Tensor, text_hashes: Tensor | None, gather: Gather
+        self, views: Tensor, target: Tensor, there: Tensor, text_hashes: Tensor | None, gather: Gather
     ) -> Tensor:
         """The sum of the divergences among the candidates of all rows, whose columns are those of row 0, row 1, ..."""
-        rows, count = wanted.shape
+        rows, count = target.shape
         if text_hashes is None:  # all texts are different
             start = gather.offset(rows) * (count + 1)
             text_hashes = start + torch.arange(rows * (count + 1), device=views.device).view(rows, -1)
-        own = (gather.offset(rows) + torch.arange(rows, device=views.device))[:, None] * count
-        own = own + torch.arange(count, device=views.device)
+        columns = (gather.offset(rows) + torch.arange(rows, device=views.device))[:, None] * count
+        columns = columns + torch.arange(count, device=views.device)
         positive_of = text_hashes[:, :1].expand(-1, count)
         first = torch.arange(count, device=views.device).expand(rows, -1) == 0
         facts = torch.stack([text_hashes[:, 1:], positive_of, first.long(), there.long()], -1)
@@ -220,9 +220,9 @@ class KLDistillationLoss(CandidatesLoss):
             excluded = (present == 0) | (is_positive.bool() & (anchor_of == text_hashes[part, :1]))
             for hashes in text_hashes[part].split(1, 1):
                 excluded = excluded | (text == hashes)
-            excluded = excluded.scatter(1, own[part], ~there[part])
+            excluded = excluded.scatter(1, columns[part], ~there[part])
             scores = (matmul_float32(anchors, candidates) / self.temperature).masked_fill(excluded, float("-inf"))
-            targets = torch.zeros_like(scores).scatter(1, own[part], wanted[part])
+            targets = torch.zeros_like(scores).scatter(1, columns[part], target[part])
             return kl_divergence(scores, targets).sum(), excluded.new_zeros((), dtype=torch.long)
 
         total, _ = in_blocks(vectors[:, 0], gather(vectors[:, 1:]).flatten(0, 1), rows_loss)

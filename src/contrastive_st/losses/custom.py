@@ -59,14 +59,14 @@ class CallableLoss(Loss, register=False):
         Raises:
             InputError: the callable returns something else than a scalar tensor.
         """
-        given: dict[str, object] = {"targets": targets, "text_hashes": text_hashes, "gather": gather}
-        given = {name: value for name, value in given.items() if name in self.takes}
+        arguments: dict[str, object] = {"targets": targets, "text_hashes": text_hashes, "gather": gather}
+        arguments = {name: value for name, value in arguments.items() if name in self.takes}
         views = at_least_float32(views)
-        if "gather" not in given:
+        if "gather" not in arguments:
             views = gather(views.contiguous())
-            given = {name: _gathered(x, gather) if isinstance(x, Tensor) else None for name, x in given.items()}
+            arguments = {name: _gathered(x, gather) if isinstance(x, Tensor) else None for name, x in arguments.items()}
         with torch.autocast(views.device.type, enabled=False):
-            loss = self.function(views, **given)
+            loss = self.function(views, **arguments)
         if not isinstance(loss, Tensor) or loss.dim():
             got = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
             raise InputError(f"the loss {self.name} returned {got}; return a scalar tensor, such as a mean")

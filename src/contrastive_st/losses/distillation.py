@@ -127,10 +127,10 @@ class RelationalDistillationLoss(Loss):
         def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
             others = batch.others(part)
             teacher = cosine_scores(batch.teacher[part], batch.all_teacher, self.temperature)
-            wanted = teacher.masked_fill(~others, float("-inf")).softmax(1)
+            target = teacher.masked_fill(~others, float("-inf")).softmax(1)
             with torch.autocast(anchors.device.type, enabled=False):
                 scores = (anchors @ candidates.T / self.temperature).masked_fill(~others, float("-inf"))
-            return kl_divergence(scores, wanted.to(scores.dtype)).sum(), others.any(1).sum()
+            return kl_divergence(scores, target.to(scores.dtype)).sum(), others.any(1).sum()
 
         total, count = in_blocks(student, all_student, rows_loss)
         return batch.gather.mean(total, count)
@@ -150,7 +150,7 @@ class _Batch:
     teacher: Tensor  # [B, D]
     all_student: Tensor  # [N, d]
     all_teacher: Tensor  # [N, D]
-    own: Tensor  # [B], the column of each row's sentence
+    column_of: Tensor  # [B], the column of each row's sentence
     text_hashes: Tensor | None  # [B]
     all_hashes: Tensor | None  # [N]
     gather: Gather
@@ -158,10 +158,10 @@ class _Batch:
     @classmethod
     def of(cls, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather) -> _Batch:
         student, teacher = at_least_float32(views.flatten(1)), _teacher(views, targets)
-        own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
+        columns = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
         text_hashes = None if text_hashes is None else text_hashes[:, 0].contiguous()
         all_hashes = None if text_hashes is None else gather(text_hashes)
-        return cls(student, teacher, gather(student), gather(teacher), own, text_hashes, all_hashes, gather)
+        return cls(student, teacher, gather(student), gather(teacher), columns, text_hashes, all_hashes, gather)
 
     @property
     def total(self) -> int:
@@ -169,8 +169,8 @@ class _Batch:
 
     def others(self, part: slice) -> Tensor:
         """A mask `[b, N]`: True except for the row's sentence."""
-        own = self.own[part, None]
-        return torch.ones((len(own), self.total), dtype=torch.bool, device=own.device).scatter_(1, own, False)
+        column = self.column_of[part, None]
+        return torch.ones((len(column), self.total), dtype=torch.bool, device=column.device).scatter_(1, column, False)
 
     def other_texts(self, part: slice) -> Tensor:
         """A mask `[b, N]`: True except for sentences with the same text as the row's."""

@@ -43,10 +43,10 @@ def check_shape(what: str, x: Tensor | None, shape: Sequence[int | None], collat
         and all(want in (None, n) for n, want in zip(x.shape, shape, strict=True))
     )
     if x is None or not fits:
-        wanted = ", ".join("*" if n is None else str(n) for n in shape)
+        expected = ", ".join("*" if n is None else str(n) for n in shape)
         got = "none" if x is None else tuple(x.shape)
         how = f"; collate with {collator}" if collator else ""
-        raise InputError(f"{what}: a tensor ({wanted}) is needed, got {got}{how}")
+        raise InputError(f"{what}: a tensor ({expected}) is needed, got {got}{how}")
     return x
 
 

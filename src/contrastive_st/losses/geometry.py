@@ -31,8 +31,8 @@ def uniformity(x: Tensor) -> Tensor:
     """
     x = normalize(x)
     distances = (2 - 2 * (x @ x.T)).clamp(min=0)
-    own = torch.eye(len(x), dtype=torch.bool, device=x.device)
-    return distances[~own].mul(-2).exp().mean().log()
+    diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    return distances[~diagonal].mul(-2).exp().mean().log()
 
 
 def anisotropy(x: Tensor) -> Tensor:

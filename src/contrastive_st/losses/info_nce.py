@@ -87,11 +87,11 @@ class InfoNCE(Loss):
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
-        given = {"gather": gather, "queue": queue}
-        loss = self._one_way(self._contrast(views, targets, text_hashes=text_hashes, **given), gather)
+        shared = {"gather": gather, "queue": queue}
+        loss = self._one_way(self._contrast(views, targets, text_hashes=text_hashes, **shared), gather)
         if self.symmetric:
             guides, hashes = (x if x is None or x.dim() < 2 else x[:, [1, 0]] for x in (targets, text_hashes))
-            swapped = self._contrast(views[:, [1, 0]], guides, text_hashes=hashes, **given)
+            swapped = self._contrast(views[:, [1, 0]], guides, text_hashes=hashes, **shared)
             loss = (loss + self._one_way(swapped, gather)) / 2
         return loss
 
@@ -113,7 +113,7 @@ class InfoNCE(Loss):
             return result
         rows = measured_rows(len(contrast.columns))
         scores, _ = contrast.scores(contrast.anchors[rows], contrast.candidates, rows, self)
-        result = {"accuracy": (scores.argmax(1) == contrast.own[rows]).float().mean().item(), **result}
+        result = {"accuracy": (scores.argmax(1) == contrast.target[rows]).float().mean().item(), **result}
         return result if contrast.guide is None else {**result, "masked": scores.isneginf().float().mean().item()}
 
     def scores(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> tuple[Tensor, Tensor]:
@@ -128,7 +128,7 @@ class InfoNCE(Loss):
         """
         contrast = self._contrast(views, targets, **{**other, "gather": other.get("gather", LOCAL).whole()})
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
-        return scores, contrast.own
+        return scores, contrast.target
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts, given the number of anchors over all processes and of views per anchor."""
@@ -148,7 +148,7 @@ class InfoNCE(Loss):
     def _one_way(self, contrast: Contrast, gather: Gather) -> Tensor:
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             scores, result = contrast.scores(anchors, candidates, rows, self)
-            return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), result.sum()
+            return functional.cross_entropy(scores, contrast.target[rows], reduction="sum"), result.sum()
 
         if contrast.sizes:
             total, result = self._around(contrast, gather)
@@ -163,7 +163,7 @@ class InfoNCE(Loss):
             ),
             skips=True,
         )
-        return gather.mean(total, len(contrast.own), contrast.total)
+        return gather.mean(total, len(contrast.target), contrast.total)
 
     def _around(self, contrast: Contrast, gather: Gather) -> tuple[Tensor, Tensor]:
         """As `in_blocks`, with candidates around the ring: the sum of losses, and how many rows have a negative."""
@@ -180,8 +180,8 @@ class InfoNCE(Loss):
         kinds = len(block) // contrast.sizes[gather.rank]
         sums, result = gather.logsumexp(contrast.anchors, block, [kinds * size for size in contrast.sizes], score)
         positives = contrast.candidates[: len(sums)]  # the positives come first among the candidates
-        own = (contrast.anchors[:, :dim] * positives).sum(1) / self.temperature
-        return (sums - own).sum(), result.sum()
+        positive = (contrast.anchors[:, :dim] * positives).sum(1) / self.temperature
+        return (sums - positive).sum(), result.sum()
 
 
 class Guide(NamedTuple):
@@ -220,7 +220,7 @@ class Contrast:
     Args:
         anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` if the positives are appended to them.
         candidates: unit vectors `[C, d]`; with `sizes` only those of this process.
-        own: `[B]`, the column of each anchor's positive; empty if the candidates do not include it.
+        target: `[B]`, the column of each anchor's positive; empty if the candidates do not include it.
         total: N, the number of sentences over all processes.
         hard: number of hard negatives per anchor.
         text_hashes: hashes `[B, 2]` of the texts of anchors and positives on this process; with documents `[B, 3]`.
@@ -232,7 +232,7 @@ class Contrast:
 
     anchors: Tensor
     candidates: Tensor
-    own: Tensor
+    target: Tensor
     total: int
     hard: int
     text_hashes: Tensor
@@ -268,9 +268,9 @@ class Contrast:
             )
         rows, num_views = views.shape[:2]
         sizes = gather.sizes(rows)
-        own = sum(sizes[: gather.rank]) + torch.arange(rows, device=views.device)
+        numbers = sum(sizes[: gather.rank]) + torch.arange(rows, device=views.device)
         if text_hashes is None:
-            text_hashes = -1 - own[:, None] * num_views - torch.arange(num_views, device=views.device)
+            text_hashes = -1 - numbers[:, None] * num_views - torch.arange(num_views, device=views.device)
         columns = torch.stack([text_hashes, text_hashes], -1)
         columns[:, 1, 1] = text_hashes[:, 0]  # only positives: a hard negative stays one for equal anchors too
         anchors_of = text_hashes[:, :2]
@@ -289,14 +289,14 @@ class Contrast:
         candidates = all_candidates(unit, queued, LOCAL if around else gather, with_anchors, sizes)
         columns = torch.cat([columns, columns[:total]]) if with_positives else columns
         ring = tuple(sizes) if around else ()
-        return cls(anchors, candidates, own, total, num_views - 2, anchors_of, columns, sizes=ring)
+        return cls(anchors, candidates, numbers, total, num_views - 2, anchors_of, columns, sizes=ring)
 
-    def of_rank(self, rank: int, own: int) -> Contrast:
-        """The columns of one process's candidates; the caller has the vectors. `own` is the rank of this process."""
+    def of_rank(self, rank: int, this_rank: int) -> Contrast:
+        """The columns of one process's candidates; the caller has the vectors. `this_rank` is that of this process."""
         start, size = sum(self.sizes[:rank]), self.sizes[rank]
         groups = self.columns.split(self.total)  # positives, first hard negatives, ...
-        place = torch.arange(size if rank == own else 0, device=self.columns.device)
-        return replace(self, own=place, total=size, columns=torch.cat([group[start:][:size] for group in groups]))
+        numbers = torch.arange(size if rank == this_rank else 0, device=self.columns.device)
+        return replace(self, target=numbers, total=size, columns=torch.cat([group[start:][:size] for group in groups]))
 
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
         """Scores of a block of rows, -inf for masked candidates, and which of the rows have a negative."""
@@ -309,19 +309,19 @@ class Contrast:
         excluded |= text == positive
         excluded |= anchor_of == anchor
         excluded |= text == NO_TEXT
-        for own, other in zip(document, document_of, strict=True):
-            excluded |= own == other
+        for one, other in zip(document, document_of, strict=True):
+            excluded |= one == other
         if guide := self.guide:  # or more similar to the anchor than the positive minus the margin, to the guide
             similar, positive = self._cosines(guide.anchors[rows], guide.candidates), guide.positive[rows, None]
             excluded |= similar > positive - guide.margin * (positive.abs() if guide.relative else 1.0) + TIE
-        if not len(self.own):
+        if not len(self.target):
             return scores.masked_fill_(excluded, float("-inf")), _any_left(excluded)
-        own, weight = self.own[rows, None], loss.hard_negative_weight
-        hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
+        column, weight = self.target[rows, None], loss.hard_negative_weight
+        hard = column + self.total * torch.arange(1, self.hard + 1, device=column.device)
         if weight and self.hard:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
-        result = _any_left(excluded.scatter_(1, own, True))
-        return scores.masked_fill_(excluded.scatter_(1, own, False), float("-inf")), result
+        result = _any_left(excluded.scatter_(1, column, True))
+        return scores.masked_fill_(excluded.scatter_(1, column, False), float("-inf")), result
 
     def _cosines(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         """Similarities of a block of anchors to the candidates, and of appended positives to all positives."""
@@ -352,6 +352,6 @@ def all_candidates(
         >>> all_candidates(views, None, LOCAL).tolist(), all_candidates(views, None, LOCAL, True).tolist()
         ([2, 5, 3, 6], [2, 5, 3, 6, 1, 4])
     """
-    given = views.roll(-1, 1)[:, : views.shape[1] - (not with_anchors)]
-    candidates = gather(given, sizes).transpose(0, 1).flatten(0, 1)
+    shifted = views.roll(-1, 1)[:, : views.shape[1] - (not with_anchors)]
+    candidates = gather(shifted, sizes).transpose(0, 1).flatten(0, 1)
     return candidates if queued is None else torch.cat([candidates, queued.to(candidates.dtype)])

@@ -125,16 +125,16 @@ class SoftmaxLoss(Loss):
             InputError: labels are missing or out of range, or the model was saved without its head.
         """
         targets = _rows(targets, views, "labels").long()
-        known = (targets >= 0) & (targets < self.num_labels)
+        valid = (targets >= 0) & (targets < self.num_labels)
         require(
-            known.all(),
+            valid.all(),
             lambda: (
                 f"labels {sorted(set(targets.tolist()))} are not all in 0 to {self.num_labels - 1}; set num_labels, "
                 "or correct the labels"
             ),
         )
-        wanted = targets.where(known, 0)  # an invalid label would end a process on a GPU before the check is read
-        return gather.mean(functional.cross_entropy(self._scores(views), wanted, reduction="sum"), len(views))
+        labels = targets.where(valid, 0)  # an invalid label would end a process on a GPU before the check is read
+        return gather.mean(functional.cross_entropy(self._scores(views), labels, reduction="sum"), len(views))
 
     def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`accuracy`, and the number of labels as `candidates`."""

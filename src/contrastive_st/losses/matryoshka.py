@@ -79,16 +79,16 @@ class MatryoshkaLoss(Wrapper):
         queue = other.get("queue")
         for dim, weight in zip(self.dims, self._weights, strict=True):
             cut = {} if queue is None else {"queue": queue._replace(embeddings=normalize(queue.embeddings[:, :dim]))}
-            own = self.inner.truncated(views, targets, dim)
-            yield Term(("", f"_{dim}"), weight, self._inner(dim), own, {**other, **cut})
+            batch = self.inner.truncated(views, targets, dim)
+            yield Term(("", f"_{dim}"), weight, self._inner(dim), batch, {**other, **cut})
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """The weighted sum of the inner loss's `chances` over the dimensions."""
         total = 0.0
         for dim, weight in zip(self.dims, self._weights, strict=True):
             end = f"_{dim}"
-            own = {name.removesuffix(end): value for name, value in metrics.items() if name.endswith(end)}
-            result = self.inner.chances(own)
+            part = {name.removesuffix(end): value for name, value in metrics.items() if name.endswith(end)}
+            result = self.inner.chances(part)
             if "loss" not in result:
                 return {}
             total += weight * result["loss"]

@@ -50,7 +50,7 @@ class MixtureLoss(Wrapper):
                 raise InputError(f"{task!r} cannot be the name of a task; give one or more other words, without dots")
         if len({name_number(task) for task in self.tasks}) < len(self.tasks):
             raise InputError(f"two of the names {', '.join(self.tasks)} have the same hash; rename one of them")
-        tasks = {name: own if isinstance(own, Loss) else parse_loss(own) for name, own in self.tasks.items()}
+        tasks = {name: loss if isinstance(loss, Loss) else parse_loss(loss) for name, loss in self.tasks.items()}
         object.__setattr__(self, "tasks", tasks)
 
     def __call__(self, views: Tensor, targets: Tensor | None = None, **other: object) -> Tensor:
@@ -75,14 +75,14 @@ class MixtureLoss(Wrapper):
         loss = self.tasks[name]
         if self.head is not None and name in self.head:
             loss = loss.with_head(self.head[name])
-        yield Term((f"{name}_", ""), 1.0, loss, (views, _own(targets)), other)
+        yield Term((f"{name}_", ""), 1.0, loss, (views, _without_task(targets)), other)
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What the loss of the batch's data set says, under the name that the log has for it."""
         result: dict[str, float] = {}
         for task, loss in self.tasks.items():
-            own = {name.removeprefix(f"{task}_"): x for name, x in metrics.items() if name.startswith(f"{task}_")}
-            result |= {f"{name}_{task}": chance for name, chance in loss.chances(own).items()}
+            part = {name.removeprefix(f"{task}_"): x for name, x in metrics.items() if name.startswith(f"{task}_")}
+            result |= {f"{name}_{task}": chance for name, chance in loss.chances(part).items()}
         return result
 
     def describe(self, anchors: int, num_views: int) -> str:
@@ -94,9 +94,9 @@ class MixtureLoss(Wrapper):
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
         """Views truncated to their first `dim` dimensions, and the targets for them, by the loss of the data set."""
-        own = _own(targets)
-        views, cut = self.tasks[self.task_of(targets)].truncated(views, own, dim)
-        if targets is None or cut is None or cut is own:
+        rest = _without_task(targets)
+        views, cut = self.tasks[self.task_of(targets)].truncated(views, rest, dim)
+        if targets is None or cut is None or cut is rest:
             return views, targets
         return views, torch.cat([targets[:, :1], cut], 1)
 
@@ -110,9 +110,9 @@ class MixtureLoss(Wrapper):
         """The loss of that data set, with its head."""
         if part is None or part not in self.tasks:
             return self, None
-        own: Loss = self.tasks[part]
+        loss: Loss = self.tasks[part]
         head = self.head[part] if self.head is not None and part in self.head else None
-        return (own if head is None or isinstance(head, CandidateHead) else own.with_head(head)), None
+        return (loss if head is None or isinstance(head, CandidateHead) else loss.with_head(head)), None
 
     def task_of(self, targets: Tensor | None) -> str:
         """The name of the batch's data set, read from the targets.
@@ -133,7 +133,7 @@ class MixtureLoss(Wrapper):
         return replace(self, task=task)
 
 
-def _own(targets: Tensor | None) -> Tensor | None:
+def _without_task(targets: Tensor | None) -> Tensor | None:
     """The targets without the number of the data set."""
     if targets is None or targets.shape[1] == 1:
         return None

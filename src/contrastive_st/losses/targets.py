@@ -116,7 +116,7 @@ def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
     """
     ids = torch.cat([bags[..., 0].flatten(), all_bags[..., 0].flatten()])
     if not _on_host(ids):
-        return _overlap_of_known_shape(bags, all_bags, ids)
+        return _overlap_of_fixed_shape(bags, all_bags, ids)
     _, columns = ids.unique(return_inverse=True)
     left, right = columns.split([bags[..., 0].numel(), all_bags[..., 0].numel()])
     words = int(columns.max()) + 1 if len(columns) else 1
@@ -134,7 +134,7 @@ def _on_host(x: Tensor) -> bool:
     return x.device.type == "cpu"
 
 
-def _overlap_of_known_shape(bags: Tensor, all_bags: Tensor, ids: Tensor) -> Tensor:
+def _overlap_of_fixed_shape(bags: Tensor, all_bags: Tensor, ids: Tensor) -> Tensor:
     """`overlap` with shapes that depend only on the shapes of the bags; `ids` are the words of both."""
     order = ids.argsort()
     result = ids[order]
@@ -145,10 +145,10 @@ def _overlap_of_known_shape(bags: Tensor, all_bags: Tensor, ids: Tensor) -> Tens
     for start in range(0, len(ids), _WORDS):
         dense = []
         for side, column in sides:
-            place = (column - start).view(side.shape[:2])
-            place = place.where((place >= 0) & (place < _WORDS), _WORDS)  # a last column for all others
+            position = (column - start).view(side.shape[:2])
+            position = position.where((position >= 0) & (position < _WORDS), _WORDS)  # a last column for all others
             made = side.new_zeros(len(side), _WORDS + 1)
-            dense.append(made.scatter_add_(1, place, side[..., 1])[:, :_WORDS])
+            dense.append(made.scatter_add_(1, position, side[..., 1])[:, :_WORDS])
         products += matmul_float32(*dense)
     return products
 
@@ -297,7 +297,7 @@ class TargetsLoss(Loss):
 
         def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
             scores = matmul_float32(anchors, candidates) / self.score_temperature
-            losses, valid = self._losses(scores, *rows.targets(part), rows.own[part])
+            losses, valid = self._losses(scores, *rows.targets(part), rows.column_of[part])
             return torch.where(valid, losses, 0.0).sum(), valid.sum()
 
         total, count = in_blocks(self._vectors(views[:, 0]), rows.candidates, rows_loss)
@@ -317,8 +317,8 @@ class TargetsLoss(Loss):
         scores = scores.masked_fill(~allowed, float("-inf"))
         weights = raw.masked_fill(~allowed, 0.0)
         valid = weights.sum(1) > 0
-        wanted = weights == weights.amax(1, keepdim=True) if self.targets in BAGS else weights > 0
-        right = wanted.gather(1, scores.argmax(1, keepdim=True))[:, 0][valid]
+        correct = weights == weights.amax(1, keepdim=True) if self.targets in BAGS else weights > 0
+        right = correct.gather(1, scores.argmax(1, keepdim=True))[:, 0][valid]
         return {
             "accuracy": right.float().mean().item() if len(right) else 0.0,
             "candidates": scores.shape[1] - 1,
@@ -355,14 +355,14 @@ class TargetsLoss(Loss):
         """What anchors and candidates are compared by, in float32 or wider."""
         return normalize(x) if self.scores == "cosine" else at_least_float32(x)
 
-    def _losses(self, scores: Tensor, raw: Tensor, allowed: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    def _losses(self, scores: Tensor, raw: Tensor, allowed: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
         """The losses `[b]`, and which rows have a loss."""
         if self.row_loss == "l2":
             return row_losses.squared_error(scores.masked_fill(~allowed, float("-inf")), raw), allowed.any(1)
         positives = self._rows_of_targets(raw, allowed)
         valid = positives.sum(1) > 0
         if self.row_loss in ("block", "pairwise"):
-            negatives = self._negatives(positives, allowed, own)
+            negatives = self._negatives(positives, allowed, columns)
             if self.row_loss == "block":
                 losses = row_losses.block_loss(scores, positives, negatives, self.surrogate)
             else:
@@ -388,10 +388,10 @@ class TargetsLoss(Loss):
         """A mask `[b, N]` of the candidates that are positives of each anchor, given raw targets."""
         return (binarize(raw, allowed) if self.targets == "tfidf_bin" else raw) > 0
 
-    def _negatives(self, positives: Tensor, allowed: Tensor, own: Tensor) -> Tensor:
+    def _negatives(self, positives: Tensor, allowed: Tensor, columns: Tensor) -> Tensor:
         """Rows that average a block of negatives, which is half a batch further on and as long as the window."""
         total = positives.shape[1]
-        block = own[:, None] + total // 2 + torch.arange(len(self.offsets), device=own.device)
+        block = columns[:, None] + total // 2 + torch.arange(len(self.offsets), device=columns.device)
         negatives = torch.zeros_like(positives).scatter_(1, block % total, 1.0)
         return normalize_rows(negatives * (allowed & (positives == 0)))
 
@@ -410,7 +410,7 @@ class _Rows:
 
     loss: TargetsLoss
     candidates: Tensor  # [N, d]
-    own: Tensor  # [B], the column of each anchor's sentence
+    column_of: Tensor  # [B], the column of each anchor's sentence
     local: Tensor  # [B, 1 + K, 2], place and bag; K is 0 for context windows
     everybody: Tensor  # [N, 1 + K, 2]
     text_hashes: Tensor | None
@@ -449,7 +449,7 @@ class _Rows:
         else:
             raw = context_window(places, all_places, loss.offsets)
         raw = raw.to(self.candidates.dtype)
-        allowed = torch.ones_like(raw, dtype=torch.bool).scatter_(1, self.own[part, None], False)
+        allowed = torch.ones_like(raw, dtype=torch.bool).scatter_(1, self.column_of[part, None], False)
         if self.text_hashes is not None and self.all_hashes is not None:
             allowed &= (self.text_hashes[part, None] != self.all_hashes) | (raw > 0)
         if loss.own_document == "mask":

@@ -174,9 +174,9 @@ def _check_base(model: ForCL) -> None:
         opened = type(model).from_pretrained(base.model, dtype="auto", pooling=model.settings.pooling, new_head=False)
     stored: dict[str, Tensor] = opened.backbone.state_dict()
     held = model.backbone.state_dict().items()
-    own = {name.replace(".base_layer.", "."): x for name, x in held if "lora_" not in name}
-    for name in dict.fromkeys((*own, *stored)):
-        one, other = own.get(name), stored.get(name)
+    current = {name.replace(".base_layer.", "."): x for name, x in held if "lora_" not in name}
+    for name in dict.fromkeys((*current, *stored)):
+        one, other = current.get(name), stored.get(name)
         same = one is not None and other is not None and one.shape == other.shape and torch.equal(other.to(one), one)
         if not same and not name.startswith("pooler."):  # the head is saved with the adapter
             raise InputError(
@@ -235,12 +235,12 @@ def save_adapter(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor]
     """
     backbone, folder = model.backbone, Path(folder)
     name = next(layer.active_adapters[0] for layer in _adapted(backbone))
-    own = None
+    weights = None
     if state_dict is not None:
         start = f"{model.base_model_prefix}."
-        own = {key.removeprefix(start): tensor for key, tensor in state_dict.items() if key.startswith(start)}
+        weights = {key.removeprefix(start): tensor for key, tensor in state_dict.items() if key.startswith(start)}
     result = require("LoRA", "lora", "peft").get_peft_model_state_dict(
-        backbone, own, adapter_name=name, save_embedding_layers=False
+        backbone, weights, adapter_name=name, save_embedding_layers=False
     )
     folder.mkdir(parents=True, exist_ok=True)
     for key in [key for key in result if key.endswith("lora_magnitude_vector")]:

@@ -81,7 +81,7 @@ def open_model(
     config: PreTrainedConfig | None = None,
     pooling: str | None = None,
     merge_adapter: bool | None = None,
-    **given: Any,
+    **options: Any,
 ) -> ForCL:
     """The model of a checkpoint, with the pooling recorded there by this package or by sentence-transformers.
 
@@ -95,7 +95,7 @@ def open_model(
         config: its config, if another than that of the folder.
         pooling: replaces the recorded pooling; the layers after it, which were trained with that one, are left out.
         merge_adapter: merge an adapter into its base.
-        given: settings, and arguments of `ForCL.from_pretrained` and `ContrastiveMixin.from_pretrained`.
+        options: settings, and arguments of `ForCL.from_pretrained` and `ContrastiveMixin.from_pretrained`.
 
     Raises:
         InputError: the checkpoint does not record its pooling, has a pickle, lacks weights, needs remote code, or is of
@@ -105,8 +105,8 @@ def open_model(
         "prompts": dict(checkpoint.prompts), "default_prompt_name": checkpoint.default_prompt_name,
         "truncate_dim": checkpoint.truncate_dim, "similarity": checkpoint.similarity,
     }  # fmt: skip
-    if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.own):
-        return _of_table(checkpoint, pooling, {**settings, **given})
+    if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.settings_hold):
+        return _of_table(checkpoint, pooling, {**settings, **options})
     other_kind = checkpoint.kind != ONE_VECTOR and pooling is None
     if other_kind or (checkpoint.foreign and checkpoint.needs_sentence_transformers):
         raise unknown_pooling(checkpoint)
@@ -115,21 +115,21 @@ def open_model(
     if checkpoint.model_type != config.model_type and issubclass(kind, ContrastiveMixin):
         logger.warning(f"{name} is opened by its text part ({config.model_type})")
         prefix = _prefix_of_text_part(checkpoint.model, config, kind)
-        given["key_mapping"] = {f"^{re.escape(prefix)}": f"{kind.base_model_prefix}."}
-    if "bidirectional" in given and config.model_type not in DECODERS:
+        options["key_mapping"] = {f"^{re.escape(prefix)}": f"{kind.base_model_prefix}."}
+    if "bidirectional" in options and config.model_type not in DECODERS:
         raise InputError(
             f"bidirectional is for {', '.join(DECODERS)}, and {name} is a {config.model_type}; leave it out"
         )
-    check_weights(checkpoint.model, name, given.get("variant"))
+    check_weights(checkpoint.model, name, options.get("variant"))
     head: Dense | None = None
-    settings |= {"default_prompt_name": None} if "prompts" in given else {}
+    settings |= {"default_prompt_name": None} if "prompts" in options else {}
     if issubclass(kind, ContrastiveMixin):
         checkpoint, head, of_pooling = _pooled(checkpoint, config, kind, pooling, train)
         settings |= of_pooling
     else:
         _check_fixed(checkpoint, pooling)
     settings |= {} if train else {"dtype": "auto"}
-    loaded = kind.load(checkpoint.model, name, config=config, **{**settings, **given})
+    loaded = kind.load(checkpoint.model, name, config=config, **{**settings, **options})
     model = loaded[0] if isinstance(loaded, tuple) else loaded
     if checkpoint.adapter is not None:
         merge = not train if merge_adapter is None else merge_adapter
@@ -139,7 +139,7 @@ def open_model(
             model.save_dtype = None  # that of the base is not that of the adapter
     if head is not None:
         load_dense(head.folder, model.projection.dense)
-    if issubclass(kind, ContrastiveMixin) and "dense" not in given and checkpoint.modules:
+    if issubclass(kind, ContrastiveMixin) and "dense" not in options and checkpoint.modules:
         linears = [layer for layer in model.after if isinstance(layer, torch.nn.Linear)]
         for layer, linear in zip(checkpoint.dense, linears, strict=True):
             load_dense(layer.folder, linear)
@@ -177,7 +177,7 @@ def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:
     """Refuse another pooling, and modules after it, for a model whose pooling is part of its architecture."""
     if pooling is not None:
         raise InputError(f"{checkpoint.name} has a fixed pooling; leave --pooling out")
-    if checkpoint.foreign and checkpoint.own:
+    if checkpoint.foreign and checkpoint.settings_hold:
         raise unknown_pooling(checkpoint)
 
 
@@ -203,13 +203,13 @@ def _pooled(
     head: Dense | None = None
     settings: dict[str, object] = {}
     held = (getattr(config, "contrastive", None) or {}).get("pooling")
-    asked = pooling is not None and not (train and checkpoint.own and pooling == held)
+    asked = pooling is not None and not (train and checkpoint.settings_hold and pooling == held)
     if asked:
         if pooling != checkpoint.pooling:  # the layers after it were trained with the recorded one
             checkpoint = replace(checkpoint, pooling=pooling, modules=True, dense=(), normalized=False, foreign=())
-    elif checkpoint.foreign or (checkpoint.pooling is None and not checkpoint.own):
+    elif checkpoint.foreign or (checkpoint.pooling is None and not checkpoint.settings_hold):
         raise unknown_pooling(checkpoint)
-    elif train and not checkpoint.own and kind.pooled and checkpoint.head:
+    elif train and not checkpoint.settings_hold and kind.pooled and checkpoint.head:
         head, settings = checkpoint.head, {"mlp_only_train": False}
         checkpoint = replace(checkpoint, pooling="cls", dense=checkpoint.dense[1:])
     if checkpoint.pooling == "cls" and not train:
@@ -218,7 +218,7 @@ def _pooled(
             raise InputError(
                 f"{checkpoint.name} has no trained projection head, which pooling cls needs; use cls_before_pooler"
             )
-    if asked or not checkpoint.own:
+    if asked or not checkpoint.settings_hold:
         settings |= {"pooling": checkpoint.pooling, **({} if train and asked else {"new_head": False})}
     layers: dict[str, object] = {}
     if checkpoint.modules:  # else the config has them
@@ -302,8 +302,8 @@ def load_tokenizer(
     if isinstance(rows, int):
         # of tokens that were added, those that every text has count: transformers itself adds some that no text has
         added = tokenizer.get_added_vocab()
-        own = (number for token, number in tokenizer.get_vocab().items() if token not in added)
-        if (greatest := max(chain(own, tokenizer("")["input_ids"]), default=-1)) >= rows:
+        built_in = (number for token, number in tokenizer.get_vocab().items() if token not in added)
+        if (greatest := max(chain(built_in, tokenizer("")["input_ids"]), default=-1)) >= rows:
             raise InputError(
                 f"{checkpoint.name}: the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens "
                 f"(ids up to {rows - 1}): they do not belong together; save the model's tokenizer in the same folder"

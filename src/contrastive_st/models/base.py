@@ -142,46 +142,46 @@ class ForCL(_Base):
         return None
 
     @classmethod
-    def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, object]) -> Any:
-        """Combine `given` settings with those of `config`, and write the result into `config.contrastive`.
+    def parse_settings(cls, config: PreTrainedConfig, changes: Mapping[str, object]) -> Any:
+        """Combine `changes` with the settings of `config`, and write the result into `config.contrastive`.
 
         Settings that are given replace those of the config, and the defaults are used if the config has none. If
         another loss is given, the settings of the previous loss are dropped.
 
         Args:
             config: the config of the model.
-            given: flat settings; `loss` may also be a `Loss`, or any callable of views (`CallableLoss`).
+            changes: flat settings; `loss` may also be a `Loss`, or any callable of views (`CallableLoss`).
 
         Raises:
             InputError: as for `LossConfig.parse`, or a loss that does not suit the views of this model.
         """
         held = dict(getattr(config, "contrastive", None) or cls.default_settings)
-        given, own = dict(given), cls.settings_class.own_names()
+        changes, names = dict(changes), cls.settings_class.own_names()
         held_loss, loss = held.get("loss", "info_nce"), None
-        if not isinstance(given.get("loss", ""), str):
-            loss = as_loss(given.pop("loss"))
-            given = {**loss.settings(), **given}
-        elif given.get("loss", held_loss) != held_loss:
-            loss_class(given["loss"])  # only a checkpoint may name one that is not defined here
-        if given.get("loss", held_loss) != held_loss:
-            held = {name: value for name, value in held.items() if name in own}
-        elif held_loss not in LOSSES and (strange := sorted(set(given) - {*own, *held})):
+        if not isinstance(changes.get("loss", ""), str):
+            loss = as_loss(changes.pop("loss"))
+            changes = {**loss.settings(), **changes}
+        elif changes.get("loss", held_loss) != held_loss:
+            loss_class(changes["loss"])  # only a checkpoint may name one that is not defined here
+        if changes.get("loss", held_loss) != held_loss:
+            held = {name: value for name, value in held.items() if name in names}
+        elif held_loss not in LOSSES and (strange := sorted(set(changes) - {*names, *held})):
             raise InputError(f"unknown setting {', '.join(strange)}; the loss {held_loss!r} is not defined here")
-        settings = cls.settings_class.parse({**held, **given}, loss)
+        settings = cls.settings_class.parse({**held, **changes}, loss)
         config.contrastive = settings.section()
-        known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].of_package
-        if cls.suitable_losses and known and settings.loss.name not in cls.suitable_losses:
+        of_package = settings.loss.name in LOSSES and LOSSES[settings.loss.name].of_package
+        if cls.suitable_losses and of_package and settings.loss.name not in cls.suitable_losses:
             raise InputError(
                 f"the loss {settings.loss.name!r} does not suit the views of {cls.__name__}; choose "
                 f"{', '.join(cls.suitable_losses)}"
             )
         return settings
 
-    def change_settings(self, **given: object) -> None:
+    def change_settings(self, **changes: object) -> None:
         """Change some of the settings, also in the config."""
         if getattr(self.settings, "loss", None) is not None:
-            given.setdefault("loss", self.settings.loss)
-        self.settings = self.parse_settings(self.config, given)
+            changes.setdefault("loss", self.settings.loss)
+        self.settings = self.parse_settings(self.config, changes)
 
     def use_loss(self, loss: object) -> None:
         """Train with another loss, a `Loss` or any callable of views, and with a new head if it has one."""
@@ -325,7 +325,7 @@ class ForCL(_Base):
         """
         new_head = kwargs.pop("new_head", None) if hasattr(cls, "projection") else None
         if cls.layout:
-            names = {key: own.format(prefix=cls.base_model_prefix) for key, own in cls.layout.items()}
+            names = {key: pattern.format(prefix=cls.base_model_prefix) for key, pattern in cls.layout.items()}
             kwargs.setdefault("key_mapping", names)
         if "torch_dtype" in kwargs:  # the older name
             kwargs.setdefault("dtype", kwargs.pop("torch_dtype"))
@@ -333,10 +333,10 @@ class ForCL(_Base):
         kwargs |= {"use_safetensors": True, "output_loading_info": True, **({} if typed else {"dtype": torch.float32})}
         with about(name):
             if kwargs.get("config") is None:
-                given = {key: kwargs.pop(key) for key in ("config", "attn_implementation", "dtype") if key in kwargs}
+                kept = {key: kwargs.pop(key) for key in ("config", "attn_implementation", "dtype") if key in kwargs}
                 kind = cast("type[PreTrainedConfig]", cls.config_class)
                 config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
-                kwargs |= {**given, "config": without_code(config)}
+                kwargs |= {**kept, "config": without_code(config)}
             recorded = "loss" not in kwargs and bool(getattr(kwargs["config"], "contrastive", None))
             built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
             check_built(cast("type[PreTrainedModel]", built), kwargs["config"], name, folder)
@@ -344,8 +344,8 @@ class ForCL(_Base):
         model, info = loaded
         model.loss_is_recorded = recorded
         after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
-        lacking = set(after) - set(weight_types(folder)) if after else set()
-        check_loaded(model, {*info["missing_keys"], *lacking}, name, folder)
+        missing = set(after) - set(weight_types(folder)) if after else set()
+        check_loaded(model, {*info["missing_keys"], *missing}, name, folder)
         if not getattr(model, "has_trained_head", False):
             init_unused_pooler(model, folder)
         model.save_dtype = None if typed else stored_dtype(folder)

@@ -78,7 +78,7 @@ class Checkpoint:
         tokenizer: the folder of the tokenizer: the adapter's if it has one, else the model's.
         model_type: that of the config of the model.
         exported: which of `BACKENDS` runs it; None for torch, and for a static model numpy.
-        own: whether the settings in `config.contrastive` hold, because this package wrote the checkpoint, and
+        settings_hold: whether the settings in `config.contrastive` hold, because this package wrote the checkpoint, and
             sentence-transformers did not write another pooling, or a head of its own, afterwards.
         pooling: one of `POOLINGS`; None if it is not recorded.
         include_prompt: whether the tokens of a prompt are pooled.
@@ -104,7 +104,7 @@ class Checkpoint:
     tokenizer: Path
     model_type: object = None
     exported: str | None = None
-    own: bool = False
+    settings_hold: bool = False
     pooling: str | None = None
     include_prompt: bool = True
     max_length: int | None = None
@@ -171,7 +171,7 @@ class Checkpoint:
         asked = default_model() if name is None else name
         folder, name = folder or local_folder(asked, revision, **options), str(asked)
         is_adapter = (folder / ADAPTER).is_file()
-        return replace(_read_adapter(folder, **options) if is_adapter else _read_whole(folder), name=name)
+        return replace(_read_adapter(folder, **options) if is_adapter else _read_model(folder), name=name)
 
     @classmethod
     def in_memory(cls, **fields: Any) -> Checkpoint:
@@ -246,8 +246,8 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
     """
     path = adapter / ADAPTER
     about = read_json(path, dict)
-    own = ("revision", "subfolder")  # those of the adapter, not of its base
-    access = {key: value for key, value in hub.items() if key not in own and value is not None}
+    of_adapter = ("revision", "subfolder")  # those of the adapter, not of its base
+    access = {key: value for key, value in hub.items() if key not in of_adapter and value is not None}
     base, revision = (_typed(about, key, str, path) for key in ("base_model_name_or_path", "revision"))
     if any((adapter / name).is_file() for name in ("model.safetensors", *INDICES)):
         raise InputError(f"{adapter} has both a whole model and an adapter; move {ADAPTER} away to open the model")
@@ -265,47 +265,47 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
 
 
 def _read_adapter(folder: Path, **options: Any) -> Checkpoint:
-    base = _read_whole(base_folder(folder, **options))
+    base = _read_model(base_folder(folder, **options))
     if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
         base = replace(base, max_length=None, tokenizer=folder)
     if not (folder / "modules.json").is_file():
         return replace(base, folder=folder, adapter=folder)
-    own = _read_whole(folder)
+    recorded = _read_model(folder)
     return replace(
-        own, model=base.model, tokenizer=base.tokenizer, model_type=base.model_type, is_table=base.is_table,
-        max_length=own.max_length or base.max_length, adapter=folder,
+        recorded, model=base.model, tokenizer=base.tokenizer, model_type=base.model_type, is_table=base.is_table,
+        max_length=recorded.max_length or base.max_length, adapter=folder,
     )  # fmt: skip
 
 
-def _read_whole(folder: Path) -> Checkpoint:
+def _read_model(folder: Path) -> Checkpoint:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
     settings = _typed(config, "contrastive", JsonObject, folder / "config.json")
     # the oldest have no modules.json; and a copy of a folder of this package has its config
     of_model2vec = config.get("model_type") == "model2vec" or "embedding_dtype" in config
     recorded = Checkpoint(
-        str(folder), folder, folder, folder, config.get("model_type"), own=settings is not None,
+        str(folder), folder, folder, folder, config.get("model_type"), settings_hold=settings is not None,
         is_table=of_model2vec or config.get("model_type") == "static", table_alone=of_model2vec,
         exported=read_export(folder).get("backend") if EXPORTED in config else None, **of_settings(settings or {}),
     )  # fmt: skip
     if of_model2vec:
-        settings, recorded = None, replace(recorded, own=False, pooling=None)
+        settings, recorded = None, replace(recorded, settings_hold=False, pooling=None)
     if not (folder / "modules.json").is_file():
         return recorded
     entries = modules_of(folder)
     kinds = [kind for kind, _ in entries]
-    place = entries[0][1] if kinds[:1] == ["Transformer"] else folder
-    about: JsonObject = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    model = entries[0][1] if kinds[:1] == ["Transformer"] else folder
+    about: JsonObject = next((read_json(path, dict) for path in sorted(model.glob("sentence_*_config.json"))), {})
     for name in ("tokenizer_args", "processor_kwargs"):
-        if given := _typed(about, name, JsonObject, place):  # its maximum length comes first
-            about |= {name: given, "max_seq_length": given.pop("model_max_length", about.get("max_seq_length"))}
-    length = _typed(about, "max_seq_length", Count, place)
-    inside = place / "config.json"
-    model_type = (config if place == folder or not inside.is_file() else read_json(inside, dict)).get("model_type")
+        if values := _typed(about, name, JsonObject, model):  # its maximum length comes first
+            about |= {name: values, "max_seq_length": values.pop("model_max_length", about.get("max_seq_length"))}
+    length = _typed(about, "max_seq_length", Count, model)
+    inside = model / "config.json"
+    model_type = (config if model == folder or not inside.is_file() else read_json(inside, dict)).get("model_type")
     path = folder / PROMPTS_FILE
     use = read_json(path, dict) if path.is_file() else {}
     changed = "__version__" in use  # by sentence-transformers, which copies `config.contrastive`, whatever it saves
-    if isinstance(given := use.get("prompts"), dict):  # null is an empty prompt to sentence-transformers
-        use["prompts"] = {name: "" if prompt is None else prompt for name, prompt in given.items()}
+    if isinstance(values := use.get("prompts"), dict):  # null is an empty prompt to sentence-transformers
+        use["prompts"] = {name: "" if prompt is None else prompt for name, prompt in values.items()}
     prompts = _typed(use, "prompts", PROMPTS, path) or {}
     same = _typed(use, SAME_PROMPT, str, path)
     if same in prompts and prompts.get("document") == prompts[same]:
@@ -319,7 +319,7 @@ def _read_whole(folder: Path) -> Checkpoint:
             similarity=choice("similarity_fn_name", compared or "cosine", SIMILARITIES, path),
         )  # fmt: skip
     recorded = replace(
-        recorded, modules=True, model=place, tokenizer=place, model_type=model_type,
+        recorded, modules=True, model=model, tokenizer=model, model_type=model_type,
         is_table=recorded.table_alone or model_type == "static",
         max_length=length, lower_case=bool(about.get("do_lower_case")),
     )  # fmt: skip
@@ -327,12 +327,12 @@ def _read_whole(folder: Path) -> Checkpoint:
         included = read_json(pooling / "config.json", dict).get("include_prompt") is not False
         recorded = replace(recorded, include_prompt=included)
     if settings is not None and changed and _pooled(entries).get("pooling") != recorded.pooling:
-        settings, recorded = None, replace(recorded, own=False, pooling=None)
-    whole = settings is not None and "pooling" not in settings  # a model that pools itself
-    strange = _strange_settings(about, place, whole) if kinds[:1] == ["Transformer"] else []
+        settings, recorded = None, replace(recorded, settings_hold=False, pooling=None)
+    pools_itself = settings is not None and "pooling" not in settings  # a model that pools itself
+    strange = _strange_settings(about, model, pools_itself) if kinds[:1] == ["Transformer"] else []
     if recorded.kind != ONE_VECTOR or (strange and (settings is None or changed)):
         beyond = (f"Transformer with {name}" for name in strange)
-        return replace(recorded, own=False, pooling=None, foreign=(*beyond, *kinds[1:]))
+        return replace(recorded, settings_hold=False, pooling=None, foreign=(*beyond, *kinds[1:]))
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
@@ -340,20 +340,20 @@ def _read_whole(folder: Path) -> Checkpoint:
         if not entries[past:]:
             return recorded
         # a model that pools itself has no layers after that
-        return replace(recorded, **({"foreign": tuple(kinds)} if whole else _tail(entries[past:])))
+        return replace(recorded, **({"foreign": tuple(kinds)} if pools_itself else _tail(entries[past:])))
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         alone, table = config.get("model_type") != "static", entries[0][1]
         return replace(recorded, model=table, tokenizer=table, is_table=True, table_alone=alone)
     return replace(recorded, **_pooled(entries))
 
 
-def _strange_settings(about: JsonObject, place: Path, whole: bool) -> list[str]:
+def _strange_settings(about: JsonObject, folder: Path, pools_itself: bool) -> list[str]:
     """The settings of a `Transformer` module that only sentence-transformers obeys."""
     strange = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
-    modalities = _typed(about, "modality_config", dict[str, JsonObject], place)
+    modalities = _typed(about, "modality_config", dict[str, JsonObject], folder)
     text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})
     output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
-    if output != ("pooler_output" if whole else "last_hidden_state"):
+    if output != ("pooler_output" if pools_itself else "last_hidden_state"):
         strange.append(f"the output {output}" if output else "another method")
     return strange
 
@@ -371,16 +371,16 @@ def modules_of(folder: Path) -> list[tuple[str, Path]]:
     """
     result: list[tuple[str, Path]] = []
     for entry in read_json(folder / "modules.json"):
-        place, named = folder / entry.get("path", ""), [(entry.get("type"), "")]
+        path, named = folder / entry.get("path", ""), [(entry.get("type"), "")]
         if str(entry.get("type")).endswith((".Router", ".Asym")):
-            named = _equal_routes(place) or named
+            named = _equal_routes(path) or named
         for kind, inside in named:
             if not isinstance(kind, str) or not kind.startswith("sentence_transformers."):
                 raise InputError(
                     f"{folder} needs code from its own repository (modules.json names {kind}); this package runs no "
                     "remote code"
                 )
-            result.append((kind.rsplit(".", 1)[-1], place / inside))
+            result.append((kind.rsplit(".", 1)[-1], path / inside))
     return result
 
 
@@ -422,15 +422,15 @@ def _modes(folder: Path) -> list[str]:
     about = read_json(folder / "config.json", dict)
     flags = [name.removeprefix("pooling_mode_") for name, on in about.items()
              if name.startswith("pooling_mode_") and on is True]  # fmt: skip
-    given = about.get("pooling_mode", flags)
-    return [str(mode) for mode in (given if isinstance(given, list) else [given])]
+    modes = about.get("pooling_mode", flags)
+    return [str(mode) for mode in (modes if isinstance(modes, list) else [modes])]
 
 
 def _pooling(folder: Path) -> str | None:
     modes = _modes(folder)
     rows = POOLINGS.items()  # the mode of `cls` is that before the head
-    known = {row.mode: name for name, row in rows if row.mode and len(row.layers) == 1}
-    return next((name for mode, name in known.items() if modes in ([mode], [mode.rpartition("_tok")[0]])), None)
+    by_mode = {row.mode: name for name, row in rows if row.mode and len(row.layers) == 1}
+    return next((name for mode, name in by_mode.items() if modes in ([mode], [mode.rpartition("_tok")[0]])), None)
 
 
 def _tail(entries: list[tuple[str, Path]]) -> JsonObject:

@@ -58,17 +58,17 @@ class LossConfig(Options):
         Raises:
             InputError: an unknown setting or pooling, or a value that is not valid.
         """
-        own = cls.own_names()
+        names = cls.own_names()
         settings = {name: value for name, value in settings.items() if name not in _FORMER or value is not None}
-        of_loss = {name: value for name, value in settings.items() if name not in own}
+        of_loss = {name: value for name, value in settings.items() if name not in names}
         if loss is None or loss.settings() != of_loss:
             try:
-                loss = parse_loss(of_loss, own)
+                loss = parse_loss(of_loss, names)
             except UnknownLoss as error:  # one not defined here may have any settings
                 if not isinstance(of_loss["loss"], str):
                     raise
                 loss = UndefinedLoss(of_loss, error.name)
-        return cls(loss, **{name: value for name, value in settings.items() if name in own})
+        return cls(loss, **{name: value for name, value in settings.items() if name in names})
 
     @classmethod
     def own_names(cls) -> list[str]:
@@ -77,8 +77,8 @@ class LossConfig(Options):
 
     def section(self) -> dict[str, object]:
         """The flat section, as JSON values."""
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
-        return {**self.loss.settings(), **own}
+        others = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
+        return {**self.loss.settings(), **others}
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class ContrastiveConfig(LossConfig):
             raise InputError(f"pooling cls does not support include_prompt=False; choose {WITHOUT_HEAD}")
 
 
-def dense_settings(given: object) -> dict[str, object]:
+def dense_settings(values: object) -> dict[str, object]:
     """The settings of a dense layer, complete; by default it has a bias and Tanh, as in sentence-transformers.
 
     Args:
-        given: `out_features`, and perhaps `bias` and `activation`, one of `ACTIVATIONS`.
+        values: `out_features`, and perhaps `bias` and `activation`, one of `ACTIVATIONS`.
 
     Raises:
         InputError: they are not such settings.
@@ -128,7 +128,7 @@ def dense_settings(given: object) -> dict[str, object]:
         >>> dense_settings({"out_features": 64})
         {'out_features': 64, 'bias': True, 'activation': 'Tanh'}
     """
-    layer = asdict(from_keys(_Dense, given))
+    layer = asdict(from_keys(_Dense, values))
     choice("activation of a dense layer:", layer["activation"], ACTIVATIONS)
     return layer
 

@@ -77,7 +77,7 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
 Texts = str | Sequence[str]
-Given = Texts | ArrayLike  # texts or vectors
+Compared = Texts | ArrayLike  # texts or vectors
 
 
 class SentenceEncoder:
@@ -196,8 +196,8 @@ class SentenceEncoder:
         if rounded:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
             self._rounded = precision
-            own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
-            self.model = own.bfloat16()
+            copied = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
+            self.model = copied.bfloat16()
 
     def _hold(self, model: object, tokenizer: PreTrainedTokenizerBase | None) -> None:
         """Take what the caller opened: an encoder, the table of a static model, or a model with its tokenizer."""
@@ -218,18 +218,18 @@ class SentenceEncoder:
         Raises:
             InputError: as for `SentenceEncoder`.
         """
-        found, asked = self.checkpoint, device or os.environ.get(DEVICE)
-        if found.exported:
+        checkpoint, asked = self.checkpoint, device or os.environ.get(DEVICE)
+        if checkpoint.exported:
             self._open_graph(asked, pooling, precision)
             return
-        plain = pooling is None and found.max_length is None and found.adapter is None
-        if found.is_table and plain and not found.lower_case and found.include_prompt:
-            path = found.tokenizer / "tokenizer_config.json"
+        plain = pooling is None and checkpoint.max_length is None and checkpoint.adapter is None
+        if checkpoint.is_table and plain and not checkpoint.lower_case and checkpoint.include_prompt:
+            path = checkpoint.tokenizer / "tokenizer_config.json"
             length = read_json(path, dict).get("model_max_length", 1) if path.is_file() else 1
             if isinstance(length, int | float) and length >= 1:  # else torch says what is wrong, or can open it
                 with suppress(InputError):
-                    vectors = StaticVectors.from_pretrained(found.folder)
-                    if not (found.own and vectors.tokenizer.num_special_tokens_to_add(is_pair=False)):
+                    vectors = StaticVectors.from_pretrained(checkpoint.folder)
+                    if not (checkpoint.settings_hold and vectors.tokenizer.num_special_tokens_to_add(is_pair=False)):
                         self._static = vectors
         if self._static is None:
             self._open_in_torch(device, pooling)
@@ -237,28 +237,28 @@ class SentenceEncoder:
             self.to(asked)
 
     def _open_graph(self, asked: object, pooling: str | None, precision: str) -> None:
-        found = self.checkpoint
-        if str(asked or "cpu") != "cpu" or pooling not in (None, found.pooling):
+        checkpoint = self.checkpoint
+        if str(asked or "cpu") != "cpu" or pooling not in (None, checkpoint.pooling):
             raise InputError(
-                f"{found.name} is an exported model, which runs only on the cpu with pooling {found.pooling}"
+                f"{checkpoint.name} is an exported model, which runs only on the cpu with pooling {checkpoint.pooling}"
             )
         from contrastive_st.models.graph import GraphVectors
 
-        self._model = GraphVectors(found, precision)
+        self._model = GraphVectors(checkpoint, precision)
         self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
 
     def _open_in_torch(self, device: str | torch.device | None, pooling: str | None) -> None:
         from contrastive_st.models.auto import opened
         from contrastive_st.models.running import usable, with_sentence_transformers
 
-        found, place = self.checkpoint, usable(device)
-        if found.foreign and pooling is None and not found.is_refused:
-            self._model, self._tokenizer, self.checkpoint = with_sentence_transformers(found, place)
+        checkpoint, chosen = self.checkpoint, usable(device)
+        if checkpoint.foreign and pooling is None and not checkpoint.is_refused:
+            self._model, self._tokenizer, self.checkpoint = with_sentence_transformers(checkpoint, chosen)
         else:
-            self._model, self._tokenizer = opened(found, place, pooling)
-        if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
+            self._model, self._tokenizer = opened(checkpoint, chosen, pooling)
+        if checkpoint.is_table and checkpoint.truncate_dim is None and not any(checkpoint.prompts.values()):
             # the fingerprint is that of the same folder without torch
-            self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
+            self._fingerprint = StaticVectors.from_pretrained(checkpoint.folder).fingerprint
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Self:
@@ -327,7 +327,7 @@ class SentenceEncoder:
         Raises:
             InputError: a text is not a string, the prompt does not exist, or the model gives NaN or infinite numbers.
         """
-        given, _ = list_of_texts(texts), choice("precision", precision, ALL_CODES)
+        items, _ = list_of_texts(texts), choice("precision", precision, ALL_CODES)
         if device is not None:
             self.to(device)  # as sentence-transformers, which keeps it there
         prompt = self.prompt_text(prompt_name) if prompt is None else prompt
@@ -338,16 +338,16 @@ class SentenceEncoder:
         asked = {"max_rows": batch_size, "min_tokens": batch_tokens and batch_tokens // 2, "max_tokens": batch_tokens}
         limits = {name: limit for name, limit in asked.items() if limit is not None}
         choice("output_value", output_value, ("sentence_embedding", "token_embeddings"))
-        with progress(len(given)) if show_progress_bar else nullcontext(lambda count: None) as done:
+        with progress(len(items)) if show_progress_bar else nullcontext(lambda count: None) as done:
             run = Pass(limits, dtype, done)
             if output_value == "token_embeddings":
                 if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
                     what = "precision, normalize_embeddings and truncate_dim"
                     raise InputError(f"token_embeddings are returned unchanged; leave out {what}")
-                states = self._torch.token_vectors(self._tokenize(given, prompt), run)
+                states = self._torch.token_vectors(self._tokenize(items, prompt), run)
                 return states[0] if isinstance(texts, str) else states
-            if given:
-                marked = [prompt + text for text in given] if prompt else given
+            if items:
+                marked = [prompt + text for text in items] if prompt else items
                 before = self._unpooled(prompt) if prompt else 0
                 result = self._running.of_texts(marked, self._max_length, before, run)
                 vectors = check_finite(result, self.name)[:, : truncate_dim or self.checkpoint.truncate_dim]
@@ -528,7 +528,7 @@ class SentenceEncoder:
         result = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
         yield from (check_finite(vectors, self.name)[:, : self.truncate_dim] for vectors in result)
 
-    def similarity(self, a: Given | torch.Tensor, b: Given | torch.Tensor) -> NDArray[np.float32]:
+    def similarity(self, a: Compared | torch.Tensor, b: Compared | torch.Tensor) -> NDArray[np.float32]:
         """Similarities of texts or vectors: cosines, unless the checkpoint records another kind.
 
         Args:
@@ -540,7 +540,7 @@ class SentenceEncoder:
         """
         return np.asarray(SIMILARITIES[self.similarity_fn_name](self._as_vectors(a), self._as_vectors(b)), np.float32)
 
-    def similarity_pairwise(self, a: Given | torch.Tensor, b: Given | torch.Tensor) -> NDArray[np.float32]:
+    def similarity_pairwise(self, a: Compared | torch.Tensor, b: Compared | torch.Tensor) -> NDArray[np.float32]:
         """Similarity of each text or vector of `a` with the same one of `b`.
 
         Args:
@@ -709,7 +709,7 @@ class SentenceEncoder:
         static, about = self._static, self.checkpoint
         unchanged = (
             static
-            and about.own
+            and about.settings_hold
             and self._is_unchanged()
             and (about, self.max_length) == (Checkpoint.find(about.name, folder=about.folder), static.max_length)
         )
@@ -810,9 +810,9 @@ class SentenceEncoder:
         """Number of tokens at the start of each row that are not pooled."""
         return 0 if not prompt or self.checkpoint.include_prompt else self._torch.prompt_length(prompt)
 
-    def _as_vectors(self, x: Given | torch.Tensor) -> Vectors:
-        given = texts_or_vectors(x)
-        return np.atleast_2d(self.encode(given) if isinstance(given, list) else given)
+    def _as_vectors(self, x: Compared | torch.Tensor) -> Vectors:
+        items = texts_or_vectors(x)
+        return np.atleast_2d(self.encode(items) if isinstance(items, list) else items)
 
 
 def _similarity(name: str) -> str:

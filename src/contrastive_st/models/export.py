@@ -124,8 +124,8 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     """Write the graph of an encoder with torch's exporter, for any number of rows of any length."""
     name, kind = encoder.name, getattr(encoder.model.config, "model_type", type(encoder.model).__name__)
     if encoder._rounded or encoder.device.type != "cpu" or not hasattr(encoder.model, "backbone"):
-        given = "a graph" if isinstance(encoder.model, GraphVectors) else f"{kind} in {encoder.precision}"
-        raise InputError(f"{name} is {given} on {encoder.device}; give the checkpoint of a transformer in fp32, on cpu")
+        what = "a graph" if isinstance(encoder.model, GraphVectors) else f"{kind} in {encoder.precision}"
+        raise InputError(f"{name} is {what} on {encoder.device}; give the checkpoint of a transformer in fp32, on cpu")
     names = INPUTS if not encoder.checkpoint.include_prompt else INPUTS[:2]
     rows = {name: torch.ones(2, 7, dtype=torch.long) for name in names}
     rows["input_ids"] += 2  # any token; what is recorded holds for all of them
@@ -225,10 +225,10 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
     used = {name for node in nodes for name in node.input}
     kept = [tensor for tensor in graph.initializer if tensor.name in used]
     kept += [onnx.numpy_helper.from_array(array, name) for name, array in made.items()]
-    whole = onnx.helper.make_graph(nodes, graph.name, graph.input, graph.output, kept)
+    rewritten = onnx.helper.make_graph(nodes, graph.name, graph.input, graph.output, kept)
     for file in path.parent.iterdir():
         file.unlink()
-    _save(onnx.helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version), path)
+    _save(onnx.helper.make_model(rewritten, opset_imports=model.opset_import, ir_version=model.ir_version), path)
 
 
 def _save(model: ModelProto, path: Path) -> None:

@@ -62,14 +62,14 @@ DECODERS = {
     "gemma3_text": {"cite": "gemma2025technical"},
 }
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
-_OWN = {
+_OF_PACKAGE = {
     "quickthoughts": "word_models.QuickThoughtsGRU",
     "skipthoughts": "word_models.SkipThoughts",
     "infersent": "word_models.InferSentBiLSTM",
     "universal": "word_models.UniversalSentenceEncoder",
     "static": "static_encoder.StaticEncoder",
 }
-FAMILIES = (*ENCODERS, *DECODERS, *_OWN)
+FAMILIES = (*ENCODERS, *DECODERS, *_OF_PACKAGE)
 _OTHERS = {"words": None, "packable": False, "length_bucketing": False}  # some compute their masks from the token ids
 #: Encoder-decoders whose `AutoModel` needs the text alone. Their vectors are made of the states of the decoder, as by
 #: `AutoModel` and sentence-transformers; of all others the encoder is run
@@ -116,9 +116,9 @@ class DecoderMixin(ContrastiveMixin):
         super().__init__(config, **settings)
 
     @classmethod
-    def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, object]) -> Any:
+    def parse_settings(cls, config: PreTrainedConfig, changes: Mapping[str, object]) -> Any:
         """As `ForCL.parse_settings`; raises `InputError` for settings that decoders do not support."""
-        settings = super().parse_settings(config, given)
+        settings = super().parse_settings(config, changes)
         asked = {"do_mlm": settings.do_mlm, "cutoff": settings.cutoff, "tsdae": settings.loss.name == "tsdae"}
         if name := next((name for name, value in asked.items() if value), None):
             raise InputError(f"{name} is for encoders, and {config.model_type} is a decoder; leave it out")
@@ -169,9 +169,9 @@ def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
 
 def family(model_type: object) -> type[ForCL] | None:
     """The ForCL class of a `model_type`; None for what does not encode texts."""
-    if model_type not in _OWN:
+    if model_type not in _OF_PACKAGE:
         return transformers_family(str(model_type))
-    module, _, name = _OWN[str(model_type)].rpartition(".")
+    module, _, name = _OF_PACKAGE[str(model_type)].rpartition(".")
     kind: type[ForCL] = getattr(importlib.import_module(f"contrastive_st.models.{module}"), name)
     return kind
 

@@ -181,8 +181,8 @@ class GraphVectors:
         ids = np.zeros_like(mask)
         ids[mask.astype(bool)] = np.concatenate(rows)
         text = mask * (np.arange(width) >= before)
-        given = dict(zip(INPUTS, (ids, mask, text), strict=True))
-        return self._run({name: given[name] for name in self._names})
+        inputs = dict(zip(INPUTS, (ids, mask, text), strict=True))
+        return self._run({name: inputs[name] for name in self._names})
 
 
 Graph = tuple[list[str], Callable[[Arrays], Vectors]]  # the names of its inputs, and what runs it

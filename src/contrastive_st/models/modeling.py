@@ -123,17 +123,17 @@ class ContrastiveMixin(ForCL):
     @property
     def positions(self) -> int | None:
         """The most tokens that a row may be padded to; None if the model sets no limit."""
-        most, padding = getattr(self.config, "max_position_embeddings", None), self._padding_place()
+        most, padding = getattr(self.config, "max_position_embeddings", None), self._padding_position()
         return most if most is None or padding is None else most - padding - 1
 
-    def _padding_place(self) -> int | None:
+    def _padding_position(self) -> int | None:
         """The position of padding in RoBERTa and similar models, whose positions start after it; else None."""
         positions = getattr(getattr(self.backbone, "embeddings", None), "position_embeddings", None)
         return getattr(positions, "padding_idx", None)
 
     def _places(self, input_ids: Tensor) -> dict[str, Tensor]:
         """Position ids for RoBERTa and similar models, which derive them from ids and cannot from embeddings."""
-        padding = self._padding_place()
+        padding = self._padding_position()
         if padding is None:
             return {}
         counted = input_ids.ne(padding)
@@ -208,8 +208,8 @@ class ContrastiveMixin(ForCL):
     def backbone(self) -> nn.Module:
         """The encoder of transformers inside this model."""
         # `backbone` itself in Mamba
-        whole = cast("PreTrainedModel", dict(self.named_children())[self.base_model_prefix])
-        return whole.get_encoder() if self.config.is_encoder_decoder and not self.decodes else whole
+        module = cast("PreTrainedModel", dict(self.named_children())[self.base_model_prefix])
+        return module.get_encoder() if self.config.is_encoder_decoder and not self.decodes else module
 
     @property
     def projection(self) -> Any:
@@ -336,8 +336,8 @@ class ContrastiveMixin(ForCL):
     def most_packed(self) -> int:
         """Most tokens of a row that is packed; 0 if rows are not packed."""
         on_cpu = self.device.type == "cpu"
-        wanted = (self.length_bucketing and on_cpu) if self.unpadded is None else self.unpadded
-        packs = wanted and self.can_pack and (self.training or on_cpu)
+        asked = (self.length_bucketing and on_cpu) if self.unpadded is None else self.unpadded
+        packs = asked and self.can_pack and (self.training or on_cpu)
         if not packs or self.backbone._compiled_call_impl is not None:  # which is for rows that are not packed
             return 0
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
@@ -370,17 +370,17 @@ class ContrastiveMixin(ForCL):
             raise InputError("tsdae needs both a part of each sentence and the whole sentence; use DeletionCollator")
         if not self.settings.with_head:
             raise InputError("this encoder was saved without its decoder; open it with with_head=True to train")
-        whole, written = targets, row_lengths(targets[:, 1:] != -100, batch.get("predicted"))
+        sentences, written = targets, row_lengths(targets[:, 1:] != -100, batch.get("predicted"))
 
         def sum_of(vectors: Tensor, rows: Rows) -> Tensor:
-            own, counts = whole[row_index(rows, whole.device)], written[slice(None) if rows is None else rows]
-            states = self.loss_head(self.backbone, own[:, :-1].clamp(min=0), vectors)
-            return cross_entropies(self.mlm_logits, states, own[:, 1:], int(counts.sum()))
+            ids, counts = sentences[row_index(rows, sentences.device)], written[slice(None) if rows is None else rows]
+            states = self.loss_head(self.backbone, ids[:, :-1].clamp(min=0), vectors)
+            return cross_entropies(self.mlm_logits, states, ids[:, 1:], int(counts.sum()))
 
         return Words(1.0, int(written.sum()), sum_of)
 
     def _masked_words(self, batch: Inputs) -> Words:
-        wanted, known = batch["mlm_targets"].flatten(0, -2), batch.get("lengths")
+        labels, all_lengths = batch["mlm_targets"].flatten(0, -2), batch.get("lengths")
         attends = cast("PreTrainedConfig", self.backbone.config)
         predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted")).reshape(-1)
         texts = self._rows(
@@ -388,13 +388,13 @@ class ContrastiveMixin(ForCL):
         )
 
         def sum_of(vectors: Tensor, rows: Rows) -> Tensor:
-            own, of_host = row_index(rows, wanted.device), slice(None) if rows is None else rows
-            lengths = None if known is None else known.reshape(-1)[of_host]
-            width = wanted.shape[1] if rows is None or lengths is None else int(lengths.max())
+            index, of_host = row_index(rows, labels.device), slice(None) if rows is None else rows
+            lengths = None if all_lengths is None else all_lengths.reshape(-1)[of_host]
+            width = labels.shape[1] if rows is None or lengths is None else int(lengths.max())
             padded = None if lengths is None else bool((lengths < width).any())
             with training_attention(attends, padded=padded):
-                states = self.backbone(**{name: x[own, :width] for name, x in texts.items()}).last_hidden_state
-            return cross_entropies(self.mlm_logits, states, wanted[own, :width], int(predicted[of_host].sum()))
+                states = self.backbone(**{name: x[index, :width] for name, x in texts.items()}).last_hidden_state
+            return cross_entropies(self.mlm_logits, states, labels[index, :width], int(predicted[of_host].sum()))
 
         return Words(self.settings.mlm_weight, int(predicted.sum()), sum_of)
 

@@ -168,7 +168,7 @@ def with_options(
         (2, 8)
     """
     shared, asked, held = (
-        {name: value for name, value in (own or {}).items() if value is not None} for own in (options, query, document)
+        {name: value for name, value in (one or {}).items() if value is not None} for one in (options, query, document)
     )
     shared = {} if isinstance(encoder, FunctionEncoder) else shared
     if not (shared or asked or held or truncate_dim):

@@ -74,7 +74,7 @@ Vectors = NDArray[np.float32]
 # --- Opening.
 
 
-def with_sentence_transformers(found: Checkpoint, device: torch.device) -> Opened:
+def with_sentence_transformers(checkpoint: Checkpoint, device: torch.device) -> Opened:
     """The model of a folder that only sentence-transformers can run, its tokenizer, and what is recorded of it.
 
     Raises:
@@ -84,19 +84,19 @@ def with_sentence_transformers(found: Checkpoint, device: torch.device) -> Opene
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise InputError(
-            f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
+            f"{checkpoint.name} has modules that only sentence-transformers runs ({', '.join(checkpoint.foreign)}); "
             "pip install sentence-transformers"
         ) from None
-    for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
-        check_weights(place, found.name)
-    for path in (*found.folder.rglob("config.json"), *found.folder.rglob("sentence_*_config.json")):
+    for folder in {path.parent for path in checkpoint.folder.rglob("*.bin")} | {checkpoint.model}:
+        check_weights(folder, checkpoint.name)
+    for path in (*checkpoint.folder.rglob("config.json"), *checkpoint.folder.rglob("sentence_*_config.json")):
         if asks_for_code(path):
             raise InputError(f"{path} asks for an implementation (attn_implementation); remove it there")
-    with about(found.name):
-        source = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
-    init_unused_pooler(source, found.model)
-    own, tokenizer, recorded = in_memory(source, None)
-    return own, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
+    with about(checkpoint.name):
+        source = SentenceTransformer(str(checkpoint.folder), device=str(device), trust_remote_code=False)
+    init_unused_pooler(source, checkpoint.model)
+    model, tokenizer, recorded = in_memory(source, None)
+    return model, tokenizer, replace(recorded, prompts=checkpoint.prompts, similarity=checkpoint.similarity)
 
 
 def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
@@ -106,14 +106,14 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
         InputError: the tokenizer is missing.
     """
     if is_sentence_transformer(model):
-        modules, own = _Modules(model), model.tokenizer
-        bare = not hasattr(own, "model_max_length")  # of tokenizers, of a static model
+        modules, inner = _Modules(model), model.tokenizer
+        bare = not hasattr(inner, "model_max_length")  # of tokenizers, of a static model
         if bare:
             from contrastive_st.models.static_encoder import static_tokenizer
 
-            longest = (own.truncation or {}).get("max_length")
-            own = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=own), longest)
-        return modules, own, Checkpoint.in_memory(
+            longest = (inner.truncation or {}).get("max_length")
+            inner = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=inner), longest)
+        return modules, inner, Checkpoint.in_memory(
             include_prompt=all(getattr(module, "include_prompt", True) for module in modules_of(model)),
             max_length=None if bare else modules.max_length, prompts=dict(model.prompts),
             default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
@@ -121,8 +121,8 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
         )  # fmt: skip
     if tokenizer is None:
         raise InputError(f"{type(model).__name__} needs a tokenizer; give SentenceEncoder(model, tokenizer)")
-    whole = isinstance(model, nn.Module) and hasattr(model, "config") and hasattr(model, "device")
-    model = model if whole or not isinstance(model, nn.Module) else EncoderForCL(model)
+    has_config = isinstance(model, nn.Module) and hasattr(model, "config") and hasattr(model, "device")
+    model = model if has_config or not isinstance(model, nn.Module) else EncoderForCL(model)
     settings = getattr(model, "settings", None)
     recorded = of_settings(settings.section()) if isinstance(settings, LossConfig) else {}
     return model, tokenizer, Checkpoint.in_memory(**recorded)
@@ -344,8 +344,8 @@ class Running:
 
     def check_rows(self, rows: Sequence[Sequence[int]]) -> None:
         """Raise `InputError` for a token that the model has no vector for."""
-        if (known := self._vectors) is not None:
-            check_id(max(map(max, filter(None, rows)), default=0), known, self.tokenizer, self.name)
+        if (size := self._vectors) is not None:
+            check_id(max(map(max, filter(None, rows)), default=0), size, self.tokenizer, self.name)
 
     def _buckets(self, lengths: NDArray[np.int64], limits: Mapping[str, float]) -> list[NDArray[np.int64]]:
         """Rows that are computed at once.

@@ -84,8 +84,8 @@ def weights_as(module: nn.Module, dtype: torch.dtype | None, options: JsonObject
     floats = [x for x in (*module.parameters(), *module.buffers()) if x.is_floating_point() and dtype is not None]
     held = [x.data for x in floats]
     if options and options.get("state_dict") is not None and dtype is not None:
-        given = options["state_dict"].items()
-        options["state_dict"] = {name: x.to(dtype) if x.is_floating_point() else x for name, x in given}
+        tensors = options["state_dict"].items()
+        options["state_dict"] = {name: x.to(dtype) if x.is_floating_point() else x for name, x in tensors}
     try:
         for x in floats:
             x.data = x.data.to(dtype)
@@ -118,8 +118,8 @@ class RemoteCodeMixin(_Base):
     def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that tell sentence-transformers that `pooler_output` is the embedding."""
         classes: tuple[Any, ...] = (self.config_class, self.code_class)
-        for own in map(inspect.getfile, classes):
-            for file in (own, *get_relative_import_files(own)):
+        for source in map(inspect.getfile, classes):
+            for file in (source, *get_relative_import_files(source)):
                 shutil.copyfile(file, Path(folder) / Path(file).name)
         write_pooler_output_module(Path(folder), self.settings)
 
@@ -141,9 +141,9 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
     config = read_json(path, dict)
     # Of a tokenizer that was opened, transformers also writes from where, and how tokenizer.json says texts are cut.
     cut = (tokenizer.backend_tokenizer.truncation if tokenizer.is_fast else None) or {}
-    said = {"max_length": "max_length", "stride": "stride", "truncation_side": "direction",
+    keys = {"max_length": "max_length", "stride": "stride", "truncation_side": "direction",
             "truncation_strategy": "strategy"}  # fmt: skip
-    twice = [name for name, key in said.items() if key in cut and config.get(name) == cut[key]]
+    twice = [name for name, key in keys.items() if key in cut and config.get(name) == cut[key]]
     for name in ("is_local", "local_files_only", *twice):
         config.pop(name, None)
     write_json(path, config)
@@ -249,7 +249,7 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
         halves[-1] += 0.5
         write_tensors({"layer_weights": halves}, inside / "model.safetensors")
     write_json(folder / TRANSFORMER_FILE, about)
-    modes = dict.fromkeys(own.mode for own in POOLINGS.values() if own.mode)
+    modes = dict.fromkeys(pooling.mode for pooling in POOLINGS.values() if pooling.mode)
     flags = {f"pooling_mode_{mode}": mode == row.mode for mode in modes}
     if row.mode is None:
         flags[f"pooling_mode_{settings.pooling}"] = True  # which sentence-transformers refuses
@@ -305,8 +305,8 @@ def check_floats(tensors: Mapping[str, Tensor], name: object) -> None:
     Raises:
         InputError: with the first of them.
     """
-    if whole := next((key for key, weight in tensors.items() if not weight.is_floating_point()), None):
-        raise InputError(f"{name}: the weights {whole} are integers; save them in float32")
+    if integers := next((key for key, weight in tensors.items() if not weight.is_floating_point()), None):
+        raise InputError(f"{name}: the weights {integers} are integers; save them in float32")
 
 
 def check_built(
@@ -364,8 +364,8 @@ def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, f
     floats = {key for key, weight in model.named_parameters() if weight.is_floating_point()}
     for key, kind in weight_types(folder).items():  # which would be read without a scale
         # a file may put a prefix before the name of a parameter, or leave one out
-        whole = kind[:1] in "IU" or kind == "BOOL"
-        if whole and any(key == own or key.endswith(f".{own}") or own.endswith(f".{key}") for own in floats):
+        integers = kind[:1] in "IU" or kind == "BOOL"
+        if integers and any(key == other or key.endswith(f".{other}") or other.endswith(f".{key}") for other in floats):
             raise InputError(
                 f"{name}: the weights {key} are of the type {kind}, and the model's are floats; save it in float32"
             )

@@ -225,17 +225,17 @@ def static_tokenizer(tokenizer: PreTrainedTokenizerBase, max_length: int | None 
             "a static model needs a fast tokenizer (one with a tokenizer.json), and this one is slow; give another"
         )
     state = {**json.loads(backend.to_str()), "post_processor": None, "truncation": None, "padding": None}
-    own = Tokenizer.from_str(json.dumps(state))
-    _cut(own, max_length)
-    if own.normalizer is None:
-        own.normalizer = normalizers.Sequence([])
+    bare = Tokenizer.from_str(json.dumps(state))
+    _cut(bare, max_length)
+    if bare.normalizer is None:
+        bare.normalizer = normalizers.Sequence([])
     special = special_tokens(tokenizer)
-    first, unknown = str(own.id_to_token(0)), state["model"].get("unk_token")
-    added = {token.content for token in own.get_added_tokens_decoder().values()}
-    if unknown and first not in added and 0 in own.encode(first).ids:  # of texts: it would be cut out of other words
+    first, unknown = str(bare.id_to_token(0)), state["model"].get("unk_token")
+    added = {token.content for token in bare.get_added_tokens_decoder().values()}
+    if unknown and first not in added and 0 in bare.encode(first).ids:  # of texts: it would be cut out of other words
         first = unknown
     special.setdefault("pad_token", first)
-    return PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=max_length or int(1e30), **special)
+    return PreTrainedTokenizerFast(tokenizer_object=bare, model_max_length=max_length or int(1e30), **special)
 
 
 _SPECIAL = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
@@ -327,7 +327,7 @@ class StaticFit:
             steps: number of steps of conjugate gradients, for all columns at once.
         """
         mean = (self.mean / self.texts) @ projection
-        wanted = self.products @ projection - np.outer(self.totals, mean)
+        target = self.products @ projection - np.outer(self.totals, mean)
         prior = np.asarray(prior, np.float32)
         blocks = [(block, block.T.tocsr()) for block in self.rows]
 
@@ -338,7 +338,7 @@ class StaticFit:
                 total += turned @ (block @ table)
             return total
 
-        right = np.asarray(wanted - gram(prior), np.float32)
+        right = np.asarray(target - gram(prior), np.float32)
         return prior + conjugate_gradients(lambda x: gram(x) + np.float32(regularization) * x, right, steps)
 
     def encoder(
@@ -405,15 +405,15 @@ def fit_static(
         >>> model.config.hidden_size, own.tokenize("red cat")
         (2, ['red', 'cat'])
     """
-    own = static_tokenizer(tokenizer)
+    bare = static_tokenizer(tokenizer)
     fit: StaticFit | None = None
     for batch in in_chunks(each_text(texts), batch_size):
         vectors = np.asarray(teacher(batch))
-        fit = fit or StaticFit(len(own), vectors.shape[1])
-        fit.add(token_rows(own, batch), vectors)
+        fit = fit or StaticFit(len(bare), vectors.shape[1])
+        fit.add(token_rows(bare, batch), vectors)
     if fit is None:
         raise InputError("there are no texts to fit a static encoder to; give at least one")
-    return fit.encoder(teacher, own, fit.projection(dim), regularization, steps), own
+    return fit.encoder(teacher, bare, fit.projection(dim), regularization, steps), bare
 
 
 def token_prior(teacher: Embed, tokenizer: PreTrainedTokenizerBase, batch_size: int = 8192) -> NDArray[np.float32]:

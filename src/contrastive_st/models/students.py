@@ -89,12 +89,12 @@ def student_of(
         weights[name] = weights[name][torch.tensor(rows)].clone()
         config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
     # it learns from texts without prompts
-    own: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
-    own |= {} if pooling is None else {"pooling": pooling}
-    own |= {"do_mlm": False} if getattr(model.settings, "do_mlm", False) else {}
-    student = AutoModelForCL.from_config(config, **{**own, **settings})
-    own_weights = {k: v for k, v in weights.items() if k in student.state_dict()}
-    missing, _ = student.load_state_dict(own_weights, strict=False)
+    defaults: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
+    defaults |= {} if pooling is None else {"pooling": pooling}
+    defaults |= {"do_mlm": False} if getattr(model.settings, "do_mlm", False) else {}
+    student = AutoModelForCL.from_config(config, **{**defaults, **settings})
+    kept = {k: v for k, v in weights.items() if k in student.state_dict()}
+    missing, _ = student.load_state_dict(kept, strict=False)
     if drawn := [name for name in missing if name.startswith(f"{student.base_model_prefix}.")]:
         raise InputError(f"the teacher has no weight {drawn[0]}; give a checkpoint folder")
     return SentenceEncoder(student, tokenizer)
@@ -169,10 +169,10 @@ def trimmed_tokenizer(
         if isinstance((state.get("post_processor") or {}).get(side), list):
             state["post_processor"][side][1] = new[state["post_processor"][side][0]]
     backend = Tokenizer.from_str(json.dumps({**state, "padding": None, "truncation": None}))
-    own = PreTrainedTokenizerFast(
+    trimmed = PreTrainedTokenizerFast(
         tokenizer_object=backend, model_max_length=tokenizer.model_max_length, **special_tokens(tokenizer)
     )
-    return own, [number for number, _ in chosen]
+    return trimmed, [number for number, _ in chosen]
 
 
 # --- A teacher's vectors of many texts, computed once by any number of processes and stored on disk in float16.

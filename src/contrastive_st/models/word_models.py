@@ -77,16 +77,16 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
         if not self.settings.with_head:
             raise InputError("this encoder was saved without its decoders, so it cannot be trained; give a new model")
         gather = default_gather() if self.training else LOCAL
-        own_rows = self._rows(ids, batch.get("attention_mask"))
-        wider = gather.widest(own_rows["input_ids"].shape[1]) - own_rows["input_ids"].shape[1]
-        rows = {name: gather(functional.pad(x, (0, wider)).contiguous()) for name, x in own_rows.items()}
+        local = self._rows(ids, batch.get("attention_mask"))
+        wider = gather.widest(local["input_ids"].shape[1]) - local["input_ids"].shape[1]
+        rows = {name: gather(functional.pad(x, (0, wider)).contiguous()) for name, x in local.items()}
         pairs: Pairs = neighbors(targets, gather(targets))  # the one before each sentence, and the one after it
         lengths = rows["attention_mask"].sum(1) + 1
         count = int(sum(lengths[written].sum() for _, written in pairs))
         require(gather.sum(torch.tensor(count, device=ids.device)) > 0, lambda: _NO_NEIGHBORS, skips=True)
 
-        def sum_of(vectors: Tensor, own: Rows) -> Tensor:
-            result = pairs if own is None else [_of_rows(pair, row_index(own, ids.device), len(ids)) for pair in pairs]
+        def sum_of(vectors: Tensor, at: Rows) -> Tensor:
+            result = pairs if at is None else [_of_rows(pair, row_index(at, ids.device), len(ids)) for pair in pairs]
             total: Tensor = self.loss_head(self.get_input_embeddings().weight, vectors, rows, result)
             return total
 

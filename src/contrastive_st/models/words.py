@@ -57,20 +57,20 @@ class Words:
         return lambda vectors, rows: self.sum_of(vectors, rows) * scale
 
 
-def cross_entropies(scores: Callable[[Tensor], Tensor], states: Tensor, wanted: Tensor, count: int) -> Tensor:
-    """The sum of the cross-entropies of `wanted` words `[N, L]` (-100: none), given states `[N, L, d]`.
+def cross_entropies(scores: Callable[[Tensor], Tensor], states: Tensor, words: Tensor, count: int) -> Tensor:
+    """The sum of the cross-entropies of `words`, `[N, L]` (-100: none), given states `[N, L, d]`.
 
     Args:
         scores: the head, which gives scores of all words for states `[n, d]`; it only gets states to predict from.
         states: `[N, L, d]`.
-        wanted: `[N, L]`.
+        words: `[N, L]`.
         count: number of words, which the host must know.
     """
-    places = flat_indices(wanted != -100, count)
+    places = flat_indices(words != -100, count)
     logits = at_least_float32(scores(states.flatten(0, 1)[places]))
     if not count:
         return logits.sum()  # zero, with every parameter in its graph as DDP expects
-    return functional.cross_entropy(logits, wanted.flatten()[places], reduction="sum")
+    return functional.cross_entropy(logits, words.flatten()[places], reduction="sum")
 
 
 def row_index(rows: Rows, device: torch.device) -> Tensor | slice:
@@ -176,14 +176,14 @@ class Decoders(nn.Module):
         read, write = torch.cat([end, ids], 1), torch.cat([ids, end], 1)  # the previous word, and the word
         for name, (readers, written) in zip(self.names, pairs, strict=True):
             packing = Packing(mask[written])
-            own = vectors[readers][packing.source // mask.shape[1]]
+            context = vectors[readers][packing.source // mask.shape[1]]
             before = functional.embedding(read[written].flatten()[packing.source], table, padding_idx=END)
-            states.append(getattr(self, name)(torch.cat([before, own], 1), packing))
+            states.append(getattr(self, name)(torch.cat([before, context], 1), packing))
             words.append(write[written].flatten()[packing.source])
-        result, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
+        result, labels = at_least_float32(torch.cat(states)), torch.cat(words)
         with torch.autocast(result.device.type, enabled=False):
-            if len(wanted):
-                loss: Tensor = -self.words(result, wanted).output.sum()
+            if len(labels):
+                loss: Tensor = -self.words(result, labels).output.sum()
                 return loss
             # without sentences to generate the loss is zero, but depends on every parameter, as DDP expects
             return result.sum() + sum((p.sum() * 0 for p in self.parameters()), torch.zeros(()))

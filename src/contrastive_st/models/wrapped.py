@@ -79,8 +79,8 @@ class EncoderForCL(ForCL, PreTrainedModel):
     def __init__(
         self, encoder: nn.Module, loss: object = None, pooling: Pooling | None = None, **settings: object
     ) -> None:
-        own_code = not type(encoder).__module__.startswith("transformers.")
-        if pooling is None and isinstance(encoder, PreTrainedModel) and not own_code:
+        custom = not type(encoder).__module__.startswith("transformers.")
+        if pooling is None and isinstance(encoder, PreTrainedModel) and not custom:
             raise InputError(
                 f"a {type(encoder).__name__} of transformers does not record how it pools; open the checkpoint with "
                 "AutoModelForCL.from_pretrained(...), or give EncoderForCL(model, pooling=...)"
@@ -91,10 +91,10 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.takes = names & {"token_type_ids", "text_mask"}
         if is_sentence_transformer(encoder):
             check_modules(encoder)
-            whole = all(getattr(module, "include_prompt", True) for module in modules_of(encoder))
+            include_prompt = all(getattr(module, "include_prompt", True) for module in modules_of(encoder))
             of_model: Any = encoder
-            own = {"prompts": dict(of_model.prompts), "default_prompt_name": of_model.default_prompt_name}
-            settings = {**own, "include_prompt": whole, **settings}
+            recorded = {"prompts": dict(of_model.prompts), "default_prompt_name": of_model.default_prompt_name}
+            settings = {**recorded, "include_prompt": include_prompt, **settings}
             self.after = settings_of_modules(encoder)
         else:
             settings = {"include_prompt": "text_mask" not in self.takes, **settings}
@@ -198,8 +198,8 @@ class EncoderForCL(ForCL, PreTrainedModel):
         head = {name.removeprefix("loss_head."): x for name, x in state.items() if name.startswith("loss_head.")}
         if hasattr(self, "loss_head"):
             self.loss_head.load_state_dict(head)
-        own = {name: x for name, x in state.items() if not (head and name.startswith("loss_head."))}
-        self.encoder.load_state_dict(own, strict=False)  # a weight with two names is written under one
+        weights = {name: x for name, x in state.items() if not (head and name.startswith("loss_head."))}
+        self.encoder.load_state_dict(weights, strict=False)  # a weight with two names is written under one
 
 
 def contrastive(model: Any, loss: object = None) -> ForCL:
@@ -228,15 +228,15 @@ def contrastive(model: Any, loss: object = None) -> ForCL:
         model = EncoderForCL(model, loss)
     elif loss is not None:  # it takes the place of a `ForCL` model
         raise InputError(f"{type(model).__name__} has a loss_fn; leave out loss=")
-    own = cast("ForCL", model)
-    half = {weight.dtype for weight in own.parameters() if weight.requires_grad} & {torch.float16, torch.bfloat16}
+    trained = cast("ForCL", model)
+    half = {weight.dtype for weight in trained.parameters() if weight.requires_grad} & {torch.float16, torch.bfloat16}
     if half:
-        adapted = has_adapter(own)
-        for weight in (*own.parameters(), *(() if adapted else own.buffers())):
+        adapted = has_adapter(trained)
+        for weight in (*trained.parameters(), *(() if adapted else trained.buffers())):
             if weight.dtype in half and (weight.requires_grad or not adapted):
                 weight.data = weight.data.float()
-        own.save_dtype = half.pop()
-    return own
+        trained.save_dtype = half.pop()
+    return trained
 
 
 def own_module(model: Any) -> Any:

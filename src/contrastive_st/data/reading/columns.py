@@ -30,17 +30,17 @@ def columns_of(
         texts: those of them in which numbers are refused.
     """
     stored = table.delimited or all(table.is_stored(name, name in texts) for name in names)
-    whole = table.whole(list(names)) if table.whole is not None and stored else None
+    data = table.read_columns(list(names)) if table.read_columns is not None and stored else None
     batches: Iterable[pa.Table | Sequence[Row]]
-    if isinstance(whole, datasets.Dataset):  # stays on disk
+    if isinstance(data, datasets.Dataset):  # stays on disk
         check_rows(table)  # `datasets` fails on a table without rows
-        batches = whole.with_format("arrow").iter(batch_size=CHUNK)
-    elif whole is not None and len(whole):
-        batches = [whole]
+        batches = data.with_format("arrow").iter(batch_size=CHUNK)
+    elif data is not None and len(data):
+        batches = [data]
     else:
         batches = in_chunks(table, CHUNK)
     dropped, total, chunks = Dropped(table, [name for name in names if name != target]), 0, list[pa.Table]()
-    clean = isinstance(whole, datasets.Dataset) and {own.dtype for own in whole.features.values()} == {"string"}
+    clean = isinstance(data, datasets.Dataset) and {kind.dtype for kind in data.features.values()} == {"string"}
     for some in batches:
         if isinstance(some, pa.Table):
             cells = some
@@ -48,24 +48,24 @@ def columns_of(
             cells = pa.table({name: _as_strings(some, name, table, name in texts) for name in names})
         chunk, kept = _stripped(cells, target)
         blank = pc.indices_nonzero(pc.invert(kept))
-        for place, row in zip(blank.to_pylist(), chunk.take(blank).to_pylist(), strict=True):
-            dropped.add(*((table.first + total + place, row) if some is cells else some[place]))
+        for index, row in zip(blank.to_pylist(), chunk.take(blank).to_pylist(), strict=True):
+            dropped.add(*((table.first + total + index, row) if some is cells else some[index]))
         total += len(kept)
         clean = clean and chunk.equals(some)
-        if not isinstance(whole, datasets.Dataset):
+        if not isinstance(data, datasets.Dataset):
             chunks.append(chunk.filter(kept) if len(blank) else chunk)
         if dropped.count and strict:
             break
     if dropped.count or not total:
         dropped.report(total, strict)
-    if not isinstance(whole, datasets.Dataset):
+    if not isinstance(data, datasets.Dataset):
         result = datasets.table.InMemoryTable(pa.concat_tables(chunks))
         return datasets.Dataset(result, fingerprint=new_fingerprint())  # by default that is a hash of all cells
     if clean and not dropped.count:
-        return whole
-    return whole.with_format("arrow").map(
+        return data
+    return data.with_format("arrow").map(
         _without_blanks, batched=True, batch_size=CHUNK, fn_kwargs={"target": target},
-        features=datasets.Features({name: datasets.Value("string") for name in whole.column_names}),
+        features=datasets.Features({name: datasets.Value("string") for name in data.column_names}),
         desc=f"tidying {table.source}",
     ).with_format(None)  # fmt: skip
 

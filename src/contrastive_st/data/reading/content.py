@@ -153,8 +153,8 @@ def encoding_of(file: BinaryIO, source: str) -> str:
     start = file.read(4096)
     if packed := _NOT_TEXT.match(start):
         kind = str(packed.lastgroup)
-        mend = f"rename it to {source}.{kind}" if kind not in ("zip", "xls") else "unpack it, or save it as csv"
-        raise InputError(f"{source} is not text but {'.xlsx or ' * (kind == 'zip')}.{kind}; {mend}")
+        fix = f"rename it to {source}.{kind}" if kind not in ("zip", "xls") else "unpack it, or save it as csv"
+        raise InputError(f"{source} is not text but {'.xlsx or ' * (kind == 'zip')}.{kind}; {fix}")
     if mark := next((mark for mark in _MARKS if start.startswith(mark)), None):
         return _MARKS[mark]
     if start and not start.strip(b"\0"):
@@ -248,7 +248,7 @@ def stdin_texts() -> list[str]:
         return [text for line in content.decode(encoding).split("\n") if (text := line.strip("\ufeff").strip())]
 
 
-def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:
+def utf8(text: bytes, where: str, fix: str = "save the file in UTF-8") -> str:
     """Decode UTF-8; raises `InputError` with the first byte that is not UTF-8.
 
     Example:
@@ -258,4 +258,4 @@ def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{where}: byte 0x{text[error.start]:02x} is not UTF-8; {mend}") from None
+        raise InputError(f"{where}: byte 0x{text[error.start]:02x} is not UTF-8; {fix}") from None

@@ -105,7 +105,7 @@ class Dialect(NamedTuple):
         # the reader drops each backslash that is not doubled; `cell` reads those of databases, apart from marks
         of_copy = rf'\\\\|\\(?![{re.escape(self.delimiter)}"\r\n])'
         if text := {"quotes": r'\\(?!")', "copy": of_copy}.get(self.escapes or ""):
-            lines = (re.sub(text, lambda found: 2 * found[0], line) for line in lines)
+            lines = (re.sub(text, lambda match: 2 * match[0], line) for line in lines)
         return csv.reader(
             lines, delimiter=self.delimiter, quotechar=self.quote or None, strict=bool(self.quote),
             quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE, skipinitialspace=self.spaced,
@@ -123,7 +123,7 @@ class Dialect(NamedTuple):
         return re.sub(r"\\(.)", lambda match: _CHARACTERS.get(match[1], match[1]), written)
 
 
-def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Sequence[str] = ()) -> Dialect:
+def find_dialect(lines: Lines, source: str, usual: str, txt: bool, requested: Sequence[str] = ()) -> Dialect:
     """Find out how a table is written, from its header line.
 
     Args:
@@ -131,7 +131,7 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Seque
         source: name of the file in messages.
         usual: the delimiter that the name of the file says.
         txt: the file is a `.txt`, as published sets are.
-        wanted: names of columns that are asked for; a first line with all of them is the header.
+        requested: names of columns that are asked for; a first line with all of them is the header.
 
     Raises:
         InputError: the header line does not say it; the message shows the flag to give.
@@ -145,7 +145,7 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Seque
     escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
     checked = asked.header is not True
     dialect = Dialect(",", [], True, escapes=escapes, checked=checked)
-    if usual == "," and wanted and asked.header is not False and not escapes:
+    if usual == "," and requested and asked.header is not False and not escapes:
         csv.field_size_limit(_CELL)
         for delimiter in asked.delimiter or ",;|":
             rows = list[list[str]]()
@@ -153,11 +153,11 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Seque
                 rows += islice(csv.reader(first, delimiter=delimiter), 3)
             names, *below = rows or [[]]
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
-            if alike and set(wanted) <= set(names) and not (checked and any(is_aside(row, names) for row in below)):
+            if alike and set(requested) <= set(names) and not (checked and any(is_aside(row, names) for row in below)):
                 return dialect._replace(delimiter=delimiter, names=names)
-    header = True if wanted and asked.header is None else asked.header
+    header = True if requested and asked.header is None else asked.header
     if asked.header is None:
-        _ask_above(first, source, wanted)
+        _ask_above(first, source, requested)
     if not asked.delimiter:
         ask_other(first, source)
     delimiter = asked.delimiter or _delimiter_of(first[0], source, usual)
@@ -184,16 +184,16 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Seque
     if len(rows[0]) == 1 and any(_are_names(rows[0][0].split(one)) for one in _DELIMITERS):
         raise InputError(f"{source}: each row is one cell in quotes; {converted(WITHOUT_QUOTES, source)}")
     sts = not header and _is_sts(rows[0])
-    for place, row in enumerate(rows[1:3] if checked and header is not False and not sts else [], 1):
+    for index, row in enumerate(rows[1:3] if checked and header is not False and not sts else [], 1):
         if is_aside(row, rows[0]):
-            start = ends[0 if "ImportId" in row[0] else place - 1] + 1  # Qualtrics has two such rows
-            raise _aside_question(f"{source}, row {place + 1}", row, (start, ends[place]), source)
+            start = ends[0 if "ImportId" in row[0] else index - 1] + 1  # Qualtrics has two such rows
+            raise _aside_question(f"{source}, row {index + 1}", row, (start, ends[index]), source)
     if header is None and (header := False if sts else _is_header(rows[0])) is None:
         raise _header_question(rows, source, ends[0])
-    names = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
+    names = list(STS_COLUMNS) if sts else [str(index) for index in range(len(rows[0]))]
     if header:
         names = _names_in(rows[0], source)
-    notes = (
+    possible = (
         (f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}", not header),
         ("blanks after a delimiter are not part of the cells", spaced),
         (f"cells are separated by {_DELIMITERS.get(delimiter)}",
@@ -201,8 +201,8 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Seque
         ("one column: commas are text, because the first row has none",
          delimiter == _ONE_COLUMN and any("," in line for line in first)),
     )  # fmt: skip
-    said = tuple(note for note, holds in notes if holds)
-    return dialect._replace(names=names, header=header, loose=published or sts, notes=said)
+    notes = tuple(note for note, holds in possible if holds)
+    return dialect._replace(names=names, header=header, loose=published or sts, notes=notes)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:
@@ -213,12 +213,12 @@ def ask_other(top: Sequence[str], source: str) -> None:
             raise InputError(f"{source}: {what}" + f"; {converted(command, source, end)}" * bool(command))
 
 
-def _ask_above(lines: Sequence[str], source: str, wanted: Sequence[str]) -> None:
+def _ask_above(lines: Sequence[str], source: str, requested: Sequence[str]) -> None:
     """Raise `InputError` if a line below the first is the header, with the command that leaves out those above."""
-    enough = len(wanted) or 2
+    enough = len(requested) or 2
     for number, line in enumerate(lines[:_ABOVE]):
         rows = [[cell.strip(' "') for cell in line.rstrip("\r\n").split(one)] for one in _DELIMITERS]
-        if any(sum(cell in wanted if wanted else has_role(cell) for cell in row) >= enough for row in rows):
+        if any(sum(cell in requested if requested else has_role(cell) for cell in row) >= enough for row in rows):
             if number:
                 command = converted(f"sed 1,{number}d", source)
                 raise InputError(f"{source}: line {number + 1} may be the header; {command}, or give --header true")
@@ -244,16 +244,16 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
 
 def _escapes_question(where: str, what: str) -> InputError:
     """Ask whether marks are text, or are written as by `to_csv(escapechar=...)`, Excel, R, mysql and jq."""
-    mend = r"if \n is a line end or \N null, --escapes copy; if backslashes and quotes are text, --escapes false"
-    mend = f"if a backslash escapes quotes alone, --escapes quotes; {mend}"
-    return InputError(f"{where}: {what}; if it is a mark or an escape, give --escapes true; {mend}")
+    fix = r"if \n is a line end or \N null, --escapes copy; if backslashes and quotes are text, --escapes false"
+    fix = f"if a backslash escapes quotes alone, --escapes quotes; {fix}"
+    return InputError(f"{where}: {what}; if it is a mark or an escape, give --escapes true; {fix}")
 
 
 def _is_header(cells: Sequence[str]) -> bool | None:
     """Whether a row holds the names of the columns: it does if its cells are names; None if it is not known."""
     written = [cell for cell in cells if cell]
     others = [cell for cell in written if role_of(cell) is None]
-    names, numbered = sum(map(has_role, written)), written == [str(place) for place in range(len(written))]  # by pandas
+    names, numbered = sum(map(has_role, written)), written == [str(index) for index in range(len(written))]  # by pandas
     bare = all(map(_BARE_WORD.fullmatch, others)) and not any(map(NUMBER.fullmatch, others))
     return numbered or names > 1 or (names == 1 and bare) or (len(written) > 1 and not others) or None
 
@@ -263,15 +263,15 @@ def _names_in(cells: Sequence[str], source: str) -> list[str]:
     if not any(cells):
         raise InputError(f"{source}, row 1 is blank; it must hold the names of the columns")
     blank, names = (cells.index("") if "" in cells else -1), list[str]()
-    for place, name in enumerate(cells):
-        again = f" ({count + 1})" if (count := cells[:place].count(name)) else ""
-        names.append(name + again if name or place == blank else f"unnamed {place}")
+    for index, name in enumerate(cells):
+        again = f" ({count + 1})" if (count := cells[:index].count(name)) else ""
+        names.append(name + again if name or index == blank else f"unnamed {index}")
     return names
 
 
 def _header_question(rows: Sequence[Sequence[str]], source: str, line: int) -> InputError:
     """Ask whether the first row, which ends in this line, holds names, with the flags for both answers."""
-    numbered = [str(place) for place in range(len(rows[0]))]
+    numbered = [str(index) for index in range(len(rows[0]))]
     named = [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
     below = [dict(zip(numbered, row, strict=False)) for row in rows]
     names = suggested_columns(named, rows[0], "--header true")
@@ -374,7 +374,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
     names, escapes, number, cells, after = dialect.names, dialect.escapes, 0, list[str](), set[str]()
     checked = dialect.header and dialect.checked
     several = checked and len(names) > 1
-    known = [name if several and has_role(name) else None for name in names]
+    with_role = [name if several and has_role(name) else None for name in names]
 
     def noted() -> Iterator[str]:
         for line in lines:
@@ -392,7 +392,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
             if number <= dialect.header:
                 continue
             where = f"{source}, row {number}"
-            again = cells == names or any(cell.strip() == name for cell, name in zip(cells, known, strict=False))
+            again = cells == names or any(cell.strip() == name for cell, name in zip(cells, with_role, strict=False))
             if several and (again or (len(NAMES.intersection(map(str.lower, cells))) > 1 and _are_names(cells))):
                 raise _aside_question(where, cells, (start, end), source)
             if cells and len(cells) != len(names):
@@ -403,10 +403,10 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
                 cells = cells[: len(names)]  # spreadsheets fill up rows
             yield number, cells or [""] * len(names)
     except csv.Error as error:
-        mend = "close every quote, and double quotes inside a cell"
-        mend += ", or if quotes are text, give --escapes false" * (dialect.delimiter == "\t")
-        mend = converted(CR_AS_BLANK, source) if "new-line" in str(error) else mend
-        raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
+        fix = "close every quote, and double quotes inside a cell"
+        fix += ", or if quotes are text, give --escapes false" * (dialect.delimiter == "\t")
+        fix = converted(CR_AS_BLANK, source) if "new-line" in str(error) else fix
+        raise InputError(f"{source}, row {number + 1}: {error}; {fix}") from error
     if checked and number > 1 and is_aside(cells):
         raise _aside_question(f"{source}, row {number}", cells, (start, end), source)
     # who escapes line ends writes no row on two lines
@@ -418,24 +418,24 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
 def _aside_question(where: str, cells: Sequence[str], lines: tuple[int, int], source: str) -> InputError:
     """Ask whether a row, which is on these lines, is of the table."""
     what = f"{where}: {listed(map(shown, cells))} may not be a row of the table"
-    mend = "if it is a row like the others, give --header true, or --header false if there is no header"
-    return InputError(f"{what}; {converted('sed {},{}d'.format(*lines), source)}; {mend}")
+    fix = "if it is a row like the others, give --header true, or --header false if there is no header"
+    return InputError(f"{what}; {converted('sed {},{}d'.format(*lines), source)}; {fix}")
 
 
 def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: bool, lines: tuple[int, int]) -> str:
     """What is wrong with a row, the `first` or another, that has more or fewer cells than there are columns."""
     named = _DELIMITERS.get(dialect.delimiter, "the delimiter")
-    mend = "add the missing cells" if len(cells) < len(dialect.names) else f"quote cells that hold {named}"
+    fix = "add the missing cells" if len(cells) < len(dialect.names) else f"quote cells that hold {named}"
     if not dialect.escapes and (not dialect.quote or any(cell.endswith("\\") for cell in cells)):
-        mend += f"; if quotes or backslashes mark {named} and line ends inside cells, give --escapes true"
-        mend += r", or if \N is null, --escapes copy"
+        fix += f"; if quotes or backslashes mark {named} and line ends inside cells, give --escapes true"
+        fix += r", or if \N is null, --escapes copy"
     if first and len(cells) == len(dialect.names) + 1:  # as R writes row names
         name = f"{dialect.quote}id{dialect.quote}{dialect.delimiter}".replace("\t", "\\t")
         command = f"sed '1s/^/{name}/'"
-        mend += f", or if the first cells are names of the rows, {converted(command, source)}"
+        fix += f", or if the first cells are names of the rows, {converted(command, source)}"
     what = "the header" if dialect.header else "the first row"
     without = converted("sed {},{}d".format(*lines), source)
-    return f"{len(cells)} cells where {what} has {len(dialect.names)}; {mend}, or if it is not a row of it, {without}"
+    return f"{len(cells)} cells where {what} has {len(dialect.names)}; {fix}, or if it is not a row of it, {without}"
 
 
 # --- Columns that Arrow reads at once, if the quotes are sound.
@@ -461,8 +461,8 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         column_types=dict.fromkeys(names, pa.string()), include_columns=names, null_values=[NULL],
         strings_can_be_null=True,
     )  # fmt: skip
-    with ThreadPoolExecutor(1) as beside:
-        counting = beside.submit(_quotes_and_lines, path, ord(dialect.delimiter), bool(dialect.quote))
+    with ThreadPoolExecutor(1) as pool:
+        counting = pool.submit(_quotes_and_lines, path, ord(dialect.delimiter), bool(dialect.quote))
         for line_ends in (False, True):  # without them in cells it is twice as fast
             parse = pyarrow.csv.ParseOptions(
                 delimiter=dialect.delimiter, quote_char=dialect.quote or False, ignore_empty_lines=False,
@@ -484,8 +484,8 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         return None
     if dialect.header and len(dialect.names) > 1:  # a part of a header goes the slow way
         short = table.column(0).filter(pc.less(pc.binary_length(table.column(0)), 25))
-        known = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(short)), pa.array(NAMES))
-        if pc.any(known).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
+        named = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(short)), pa.array(NAMES))
+        if pc.any(named).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
     if any(pc.any(pc.starts_with(column, "\ufeff")).as_py() for column in table.columns):  # of files that were joined
         return None

@@ -105,17 +105,17 @@ def read_examples(
         ...     read_examples(str(path))[0][0]
         {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
     """
-    if columns is None and isinstance(source, (str, Path)) and (known := BY_NAME.get(str(source).lower())):
-        columns = known.columns
+    if columns is None and isinstance(source, (str, Path)) and (pair_set := BY_NAME.get(str(source).lower())):
+        columns = pair_set.columns
     columns = [columns] if isinstance(columns, str) else columns
-    given = {"header": header, "encoding": encoding, "delimiter": delimiter, "escapes": escapes, "decimal": decimal}
-    with reading_as(**given) if any(one is not None for one in given.values()) else nullcontext():
+    options = {"header": header, "encoding": encoding, "delimiter": delimiter, "escapes": escapes, "decimal": decimal}
+    with reading_as(**options) if any(one is not None for one in options.values()) else nullcontext():
         table = open_table(source, split=split, columns=columns)
         roles = table.roles(columns, kinds)
         target = next((name for name, role in roles.columns.items() if role in (SCORE, LABEL)), None)
         if target in roles.lists:
-            mend = row_for_each(str(target), table.source, items=True) or "write a row for each label"
-            raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one per row; {mend}")
+            fix = row_for_each(str(target), table.source, items=True) or "write a row for each label"
+            raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one per row; {fix}")
         negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
         fewer = len(negatives) > 1 and any(
             profile.is_blank(cells.get(name)) for _, cells in table for name in negatives
@@ -135,10 +135,10 @@ def read_examples(
 def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Dataset, ColumnRoles]:
     """Columns whose names say another role than the user does are named after the role: `tokenize` goes by names."""
     new = {name: role for name, role in roles.columns.items() if role in (ANCHOR, POSITIVE)}
-    known = {name: role_of(name, list(roles.columns)) for name in new}
-    if all(role in (None, new[name]) for name, role in known.items()) or set(new.values()) & set(rows.column_names):
+    by_name = {name: role_of(name, list(roles.columns)) for name in new}
+    if all(role in (None, new[name]) for name, role in by_name.items()) or set(new.values()) & set(rows.column_names):
         return rows, roles
-    columns = {new.get(name, name): own for name, own in roles.columns.items()}
+    columns = {new.get(name, name): role for name, role in roles.columns.items()}
     example = {new.get(name, name): cell for name, cell in roles.example.items()}
     return rows.rename_columns(new), replace(roles, columns=columns, example=example)
 
@@ -156,7 +156,7 @@ def _with_target(
     name = str(roles.target)
     role = SCORE if scale else roles.columns[name]
     names = table.classes.get(name, ()) if role != SCORE else ()
-    named = {"-1": "", **{str(number): own for number, own in enumerate(names)}} if name in table.classes else {}
+    named = {"-1": "", **{str(number): label for number, label in enumerate(names)}} if name in table.classes else {}
 
     def plain(cell: object) -> str:
         text = "" if cell is None else profile.with_point(str(cell).strip())
@@ -174,8 +174,8 @@ def _with_target(
             raise InputError(f"{table.where(number)}: {bad[:40]!r} in column {name!r} {what}")
 
     if strict:
-        mend = "fill it, or leave `strict` out to drop the row"
-        check(lambda cell: not profile.is_blank(cell), f"counts as blank; {mend}")
+        fix = "fill it, or leave `strict` out to drop the row"
+        check(lambda cell: not profile.is_blank(cell), f"counts as blank; {fix}")
     none, classes, feature, notes = {"", *profile.MISSING}, classes or {}, None, roles.notes
     numbers: NDArray[np.float64] | NDArray[np.int64]
     if role == SCORE:
@@ -186,8 +186,8 @@ def _with_target(
         if by_name:
             notes += (f"{name} is {low:g} to {high:g}, which becomes 0 to 1; --score_range gives another scale",)
             if low + np.fmax.reduce(numbers) * (high - low) <= 1:
-                mend = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
-                raise InputError(f"{table.source}: no score in {name!r} is above 1; {mend}")
+                fix = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
+                raise InputError(f"{table.source}: no score in {name!r} is above 1; {fix}")
     else:
         check(lambda cell: profile.items_of(cell) is None, "is a list of labels; training takes one label per row")
         if names:  # any name is one, such as "NA"
@@ -227,8 +227,8 @@ def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check:
     if low >= high:
         raise InputError(f"--score_range {low:g} {high:g}: give the lowest score and then the highest")
     if lowest < low or highest > high:
-        mend = f"give the scale of the scores, such as{score_range(cells)}"
-        check(lambda cell: cell in none or low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {mend}")
+        fix = f"give the scale of the scores, such as{score_range(cells)}"
+        check(lambda cell: cell in none or low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {fix}")
     return (scores - low) / (high - low)
 
 
@@ -247,31 +247,31 @@ def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[d
         logger.warning(f"-1 in column {name!r} is read as a class, because the values of the column are {shown}")
     else:
         none |= {value for value, number in numbers.items() if number == -1}
-    given = [cell for cell in cells if cell not in none]
-    lower = {cell.lower() for cell in set(given)}
+    filled = [cell for cell in cells if cell not in none]
+    lower = {cell.lower() for cell in set(filled)}
     valid: Callable[[str], bool]
-    if sum(cell in numbers for cell in given) * 2 >= len(given):
+    if sum(cell in numbers for cell in filled) * 2 >= len(filled):
         valid, what = numbers.__contains__ if signs else _is_class, f"is not a class; give 0, 1, ...{graded}"
     elif _nli_numbers(lower) or (lower & {"entailment", "contradiction"} and not any(map(_NOT_ENTAILED, lower))):
         valid, what = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}"
     else:
         number: dict[float | str, int] = {}
-        spellings = {cell: number.setdefault(_spelled(cell), len(number)) for cell in sorted(set(given))}
+        spellings = {cell: number.setdefault(_spelled(cell), len(number)) for cell in sorted(set(filled))}
         if len({str(one).lower() for one in number}) < len(number):
             logger.warning(f"classes in column {name!r} differ in capitals alone: {listed(sorted(spellings))}")
         return spellings, none
     check(lambda cell: cell in none or valid(cell), f"{what}, or leave the cell blank")
-    return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(given))}, none
+    return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(filled))}, none
 
 
 def _labels(
     cells: list[str], none: set[str], classes: Mapping[str, int], check: _Check
 ) -> tuple[NDArray[np.int64], set[str]]:
     """The number of the class of each cell, -1 where it has none; and the cells that mean that there is none."""
-    known = {_value(cell): number for cell, number in classes.items()} | dict(classes)  # "1.0" is the class 1 too
-    number = {cell: known.get(cell, known.get(_value(cell), -1)) for cell in set(cells)}
-    none = {cell for cell, own in number.items() if own < 0 and (cell in none or cell == "-" or _value(cell) == -1)}
-    names = dict(sorted((own, cell) for cell, own in classes.items()))
+    by_cell = {_value(cell): number for cell, number in classes.items()} | dict(classes)  # "1.0" is the class 1 too
+    number = {cell: by_cell.get(cell, by_cell.get(_value(cell), -1)) for cell in set(cells)}
+    none = {cell for cell, index in number.items() if index < 0 and (cell in none or cell == "-" or _value(cell) == -1)}
+    names = dict(sorted((index, cell) for cell, index in classes.items()))
     what = f"is not a class of the rows to train on, which are {listed(names.values())}"
     check(lambda cell: number[cell] >= 0 or cell in none, what)
     return np.array([number[cell] for cell in cells]), none
@@ -301,16 +301,16 @@ def _value(cell: str) -> float | str:
 
 def _spelled(cell: str) -> float | str:
     """One spelling of a class: 1.0 is 1, True is TRUE, and a letter is one whether its accent is apart or not."""
-    if _is_whole(cell):  # 1.10 is not 1.1
+    if _is_integer(cell):  # 1.10 is not 1.1
         return float(cell)
     return cell.lower() if cell.lower() in profile.BOOLEANS else unicodedata.normalize("NFC", cell)
 
 
 def _is_class(cell: str) -> bool:
-    return _is_whole(cell) and float(cell) >= 0
+    return _is_integer(cell) and float(cell) >= 0
 
 
-def _is_whole(cell: str) -> bool:
+def _is_integer(cell: str) -> bool:
     return bool(profile.NUMBER.fullmatch(cell)) and abs(float(cell)) < 1 << 31 and float(cell) % 1 == 0
 
 
@@ -342,7 +342,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         >>> read_candidates(table, table.roles())[1]
         {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
     """
-    by_role = {role: [name for name, own in roles.columns.items() if own == role] for role in roles.columns.values()}
+    by_role = {role: [name for name, one in roles.columns.items() if one == role] for role in roles.columns.values()}
     dropped = Dropped(table, list(roles.columns), "lack an anchor, a positive or a negative")
     chunks, total = [], 0
     for some in in_chunks(table, CHUNK):
@@ -353,21 +353,21 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
             if len(rows) == before:
                 dropped.add(number, cells)
         total += len(some)
-        texts = zip_longest(*(own for own, _ in rows))
-        scores = zip_longest(*(own for _, own in rows), fillvalue=math.nan)
-        columns = {str(place): pa.array(column, pa.string()) for place, column in enumerate(texts)}
-        columns |= {f"score {place}": pa.array(column, pa.float64()) for place, column in enumerate(scores)}
+        texts = zip_longest(*(row for row, _ in rows))
+        scores = zip_longest(*(numbers for _, numbers in rows), fillvalue=math.nan)
+        columns = {str(index): pa.array(column, pa.string()) for index, column in enumerate(texts)}
+        columns |= {f"score {index}": pa.array(column, pa.float64()) for index, column in enumerate(scores)}
         chunks.append(pa.table(columns))
     dropped.report(total, strict)
-    whole = pa.concat_tables(chunks, promote_options="default")  # null where a chunk has fewer negatives
-    most = max(int(name) for name in whole.column_names if name.isdecimal())
-    own = by_role.get(NEGATIVE, [])
-    if len(own) != most - 1 or set(own) & set(roles.lists):
-        own = [f"{own[0] if len(own) == 1 else NEGATIVE}_{number}" for number in range(1, most)]
-    result = whole.select([str(place) for place in range(most + 1)])
-    result = result.rename_columns([*by_role[ANCHOR], *by_role[POSITIVE], *own])
+    combined = pa.concat_tables(chunks, promote_options="default")  # null where a chunk has fewer negatives
+    most = max(int(name) for name in combined.column_names if name.isdecimal())
+    negatives = by_role.get(NEGATIVE, [])
+    if len(negatives) != most - 1 or set(negatives) & set(roles.lists):
+        negatives = [f"{negatives[0] if len(negatives) == 1 else NEGATIVE}_{number}" for number in range(1, most)]
+    result = combined.select([str(index) for index in range(most + 1)])
+    result = result.rename_columns([*by_role[ANCHOR], *by_role[POSITIVE], *negatives])
     if roles.kind == "scored_candidates":
-        matrix = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
+        matrix = np.column_stack([combined[f"score {index}"].to_numpy() for index in range(most)])
         offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())
         result = result.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
     return datasets.Dataset(datasets.table.InMemoryTable(result), fingerprint=new_fingerprint())
@@ -407,11 +407,11 @@ def _candidates(
         texts = f"{len(positives)} positive{'s' * (len(positives) != 1)} and {len(negatives)} negative"
         what = f"{len(scores)} scores for {texts}{'s' * (len(negatives) != 1)}"
         raise InputError(f"{where}: {what}; give a score for each")
-    kept = [place for place, text in enumerate(negatives) if not profile.is_blank(text)]
+    kept = [index for index, text in enumerate(negatives) if not profile.is_blank(text)]
     if profile.is_blank(anchors[0]) or (NEGATIVE in by_role and not kept):
         return
-    for place, positive in enumerate(positives):
+    for index, positive in enumerate(positives):
         if not profile.is_blank(positive):
-            own = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
-            numbers = [0.0 + sign * score(item, name) for item, name in own]  # 0.0 and not -0.0
+            scored = [scores[index], *(scores[len(positives) + i] for i in kept)] if scores else []
+            numbers = [0.0 + sign * score(item, name) for item, name in scored]  # 0.0 and not -0.0
             yield [anchors[0], positive, *(negatives[i] for i in kept)], numbers

@@ -112,7 +112,7 @@ def _argilla(row: Record) -> Record:
         inputs = row["inputs"] if isinstance(row["inputs"], dict) else {"text": row["inputs"]}
         return _settled({"id": row.get("id"), **inputs}, [("label", row["annotation"], row.get("status"))])
     if "fields" in row:
-        answers = [(name, one["value"], one.get("status")) for name, own in row["responses"].items() for one in own]
+        answers = [(name, one["value"], one.get("status")) for name, many in row["responses"].items() for one in many]
         return _settled({"id": row.get("id"), **row["fields"]}, answers)
     asked = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
     cells = {name: cell for name, cell in row.items() if not name.startswith(tuple(f"{one}." for one in asked))}
@@ -139,14 +139,14 @@ def _settled(cells: Record, answers: Iterable[tuple[str, object, object]]) -> Re
         cells: the text, and what else a row has.
         answers: of annotators: the name of the question, the answer and its status.
     """
-    given: dict[str, list[list[object]]] = {}
+    by_question: dict[str, list[list[object]]] = {}
     for name, answer, status in answers:
-        own = given.setdefault(name, [])
+        several = by_question.setdefault(name, [])
         if status in _REFUSED:
             raise Unclear(f"an answer is {status}")
         if answer is not None and status not in _SKIPPED:
-            own.append(answer if isinstance(answer, list) else [answer])
-    for name, several in given.items():
+            several.append(answer if isinstance(answer, list) else [answer])
+    for name, several in by_question.items():
         if any(isinstance(label, (list, dict)) for answer in several for label in answer):
             raise Unclear("labels inside labels")
         if any(answer != several[0] for answer in several):
@@ -189,8 +189,8 @@ def plain_rows(table: Table) -> Table:
         return table
     if export.flat is _positions and all(map(has_role, first.cells.values())):
         what = f"{listed(first.cells.values())} may be the names of the columns"
-        mend = converted("sed 1d", table.source) if table.unit == "line" else "leave it out"
-        raise InputError(f"{table.where(first.number)}: {what}; {mend}, or write each row as an object")
+        fix = converted("sed 1d", table.source) if table.unit == "line" else "leave it out"
+        raise InputError(f"{table.where(first.number)}: {what}; {fix}, or write each row as an object")
 
     def flat() -> Iterator[Row]:
         for row in table:
@@ -203,4 +203,4 @@ def plain_rows(table: Table) -> Table:
                 raise InputError(f"{table.where(row.number)} {what}") from error
 
     notes = (*table.notes, f"read as a file of {export.tool}")
-    return replace(table, read=flat, columns=None, schema=None, whole=None, notes=notes)
+    return replace(table, read=flat, columns=None, schema=None, read_columns=None, notes=notes)

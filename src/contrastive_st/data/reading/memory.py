@@ -85,7 +85,7 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
     plain = data.with_format("arrow")
     return Table(
         source, "row", lambda: arrow_rows(plain.iter(batch_size=BATCH)), list(data.column_names),
-        schema=data.features.arrow_schema, whole=data.with_format(None).select_columns,
+        schema=data.features.arrow_schema, read_columns=data.with_format(None).select_columns,
         classes=classes_of(data.features),
     )  # fmt: skip
 
@@ -145,9 +145,9 @@ def _items(source: object, name: str) -> list[Any]:
     """The items of a list, a column or a generator, in order."""
     unordered = isinstance(source, (str, bytes, set, frozenset, Mapping, io.IOBase))
     if unordered or not isinstance(source, Iterable):
-        wanted = "a list of texts or of dictionaries, a dictionary of columns, a DataFrame or a data set"
+        accepted = "a list of texts or of dictionaries, a dictionary of columns, a DataFrame or a data set"
         what = f"an object of the type {type(source).__name__} has no rows"
-        raise InputError(f"{name}: {what}; give {wanted}, or the name of a file")
+        raise InputError(f"{name}: {what}; give {accepted}, or the name of a file")
     as_list = getattr(source, "to_pylist", None) or getattr(source, "tolist", None)
     return list(source) if as_list is None else list(as_list())
 

@@ -32,11 +32,11 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         what = getattr(error, "msg", first_line(error).partition(";")[0])
-        mend = "write one object per line, or a list of objects"
+        fix = "write one object per line, or a list of objects"
         if text.startswith("{'"):
-            mend = f"it is written as by Python; {converted(PYTHON_AS_JSON, source, '.jsonl')}"
+            fix = f"it is written as by Python; {converted(PYTHON_AS_JSON, source, '.jsonl')}"
         where = f"{source}, line {line + getattr(error, 'lineno', 1) - 1}"
-        raise InputError(f"{where}: invalid JSON ({what}); {mend}") from error
+        raise InputError(f"{where}: invalid JSON ({what}); {fix}") from error
 
 
 def json_table(path: Path, source: str, lines: Callable[[], Iterator[str]], notes: tuple[str, ...]) -> Table:
@@ -61,7 +61,7 @@ def json_table(path: Path, source: str, lines: Callable[[], Iterator[str]], note
 
     def items() -> Iterator[tuple[int, Any]]:
         if not by_line:
-            return enumerate(_of_whole("".join(lines()), source), 1)
+            return enumerate(_objects_in("".join(lines()), source), 1)
         written = ((number, line.rstrip()) for number, line in enumerate(lines(), 1) if line.strip())
         return ((number, parse_json(line, source, number)) for number, line in written)
 
@@ -81,27 +81,27 @@ def rows_of(items: Iterable[tuple[int, Any]], where: str) -> Iterator[Row]:
     """
     kind = None
     for number, item in items:
-        own = str if item is None else type(item)
-        kind = kind or own
-        cells: Record | None = item if own is dict else {"text": item} if own is str else None
-        if own is list and item and not any(isinstance(cell, (dict, list)) for cell in item):
-            cells = {str(place): cell for place, cell in enumerate(item)}
-        if own is not kind or cells is None:
-            wanted = "a list of cells" if kind is list else "a text" if kind is str else "an object"
-            raise InputError(f"{where} {number} is not {wanted}; write one {{...}} per row")
+        item_type = str if item is None else type(item)
+        kind = kind or item_type
+        cells: Record | None = item if item_type is dict else {"text": item} if item_type is str else None
+        if item_type is list and item and not any(isinstance(cell, (dict, list)) for cell in item):
+            cells = {str(index): cell for index, cell in enumerate(item)}
+        if item_type is not kind or cells is None:
+            expected = "a list of cells" if kind is list else "a text" if kind is str else "an object"
+            raise InputError(f"{where} {number} is not {expected}; write one {{...}} per row")
         yield Row(number, cells)
 
 
-def _of_whole(text: str, source: str) -> Sequence[object]:
+def _objects_in(text: str, source: str) -> Sequence[object]:
     if text.lstrip().startswith("["):
         result: Sequence[object] = parse_json(text, source)
         return result
-    objects, decoder, place = [], json.JSONDecoder(), 0
-    while (place := _SPACE.match(text, place).end()) < len(text):  # type: ignore[union-attr]
+    objects, decoder, position = [], json.JSONDecoder(), 0
+    while (position := _SPACE.match(text, position).end()) < len(text):  # type: ignore[union-attr]
         try:
-            item, place = decoder.raw_decode(text, place)
+            item, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            parse_json(text[place:], source, text.count("\n", 0, place) + 1)
+            parse_json(text[position:], source, text.count("\n", 0, position) + 1)
             raise
         objects.append(item)
     if len(objects) != 1 or not isinstance(objects[0], dict) or not objects[0]:

@@ -58,9 +58,9 @@ def entries(table: Table) -> Iterator[Entry]:
         >>> [(entry.id, entry.whole) for entry in entries(Table("a.csv", "row", lambda: iter(rows)))]
         [('7', 'Tides The moon.'), ('8', '')]
     """
-    known = {"0": "id", "1": "text"} if table.columns == ["0", "1"] else {}
+    names = {"0": "id", "1": "text"} if table.columns == ["0", "1"] else {}
     for number, cells in table:
-        plain = {known.get(name) or plain_name(name): cell for name, cell in cells.items()}
+        plain = {names.get(name) or plain_name(name): cell for name, cell in cells.items()}
         id = next((plain[name] for name in _IDS if plain.get(name) is not None), None)
         held = next((name for name in _TEXTS if name in plain), None)
         where = table.where(number)
@@ -122,7 +122,7 @@ def judgements(table: Table) -> Iterator[Judgement]:
     """
     count = len(table.names)
     query, document, grade = _WITHOUT_HEADER.get(count, ("", "", None))
-    if table.names == [str(place) for place in range(count)] and query:
+    if table.names == [str(index) for index in range(count)] and query:
         columns = ", ".join(_TREC_COLUMNS if count == 4 else ("query", "document", "grade")[:count])
         logger.warning(f"{table.source}: no header: read as {'trec_eval' if count == 4 else 'BEIR'} does: {columns}")
     else:
@@ -138,13 +138,13 @@ def judgements(table: Table) -> Iterator[Judgement]:
 def _named(table: Table) -> tuple[str, str, str | None]:
     """The columns of query, document and grade by their names."""
     plain = {plain_name(name): name for name in reversed(table.names)}
-    query, document, grade = (next((plain[known] for known in names if known in plain), None)
+    query, document, grade = (next((plain[name] for name in names if name in plain), None)
                               for names in (_QUERY, _DOCUMENT, _GRADE))  # fmt: skip
     left = [name for name in table.names if name not in (query, document, grade)]
     if query is None or document is None or (grade is None and any(role_of(name) is None for name in left)):
-        lacking = "query-id and corpus-id" if query is None or document is None else "score"
-        mend = "name its columns query-id, corpus-id and score, or leave out what is none of these"
-        raise InputError(f"{table.source}: no {lacking} among its columns {listed(table.names)}; {mend}")
+        missing = "query-id and corpus-id" if query is None or document is None else "score"
+        fix = "name its columns query-id, corpus-id and score, or leave out what is none of these"
+        raise InputError(f"{table.source}: no {missing} among its columns {listed(table.names)}; {fix}")
     if left:
         without = "" if grade else "; every judgement counts as relevant"
         logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")

@@ -44,7 +44,7 @@ class Table:
         files: of several files, the number of rows before each and its name.
         sampled: rows from which the columns are known, if not all; of a stream.
         schema: the types of its columns, if they are stored.
-        whole: returns some columns as Arrow's table or as a data set that stays on disk, all rows at once; None if
+        read_columns: returns some columns as Arrow's table or a data set that stays on disk, all rows at once; None if
             they must be read row by row.
         delimited: whether it is delimited text, in which an empty cell is null and no cell has a type.
         first: the number of its first row, which comes after the header of delimited text.
@@ -60,7 +60,7 @@ class Table:
     files: list[tuple[int, str]] = field(default_factory=list)
     sampled: int | None = None
     schema: pa.Schema | None = None
-    whole: Callable[[list[str]], datasets.Dataset | pa.Table | None] | None = None
+    read_columns: Callable[[list[str]], datasets.Dataset | pa.Table | None] | None = None
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     delimited: bool = False
     first: int = 1
@@ -81,8 +81,8 @@ class Table:
     def roles(self, columns: Sequence[str | int] | None = None, kinds: Sequence[str] = ()) -> ColumnRoles:
         """The roles of its columns, as by `column_roles`; of delimited text only those that are asked for are read."""
         names, first = self.columns, None
-        if columns and self.delimited and self.whole is not None and names is not None:
-            held: Any = self.whole(list(named_columns(columns, names, self.source)))
+        if columns and self.delimited and self.read_columns is not None and names is not None:
+            held: Any = self.read_columns(list(named_columns(columns, names, self.source)))
             first = None if held is None else held.slice(0, _FIRST).to_pylist()
         if names is None:
             names = list(dict.fromkeys(name for row in islice(self, _FIRST) for name in row.cells))
@@ -117,7 +117,7 @@ class Table:
             return f"{name}, {self.unit} {number - before}"
         return f"{self.source}, {self.unit} {number}"
 
-    def said(self) -> Table:
+    def logged(self) -> Table:
         """The table, after what was detected about its source is logged."""
         for note in self.notes:
             logger.warning(f"{self.source}: {note}")
@@ -185,8 +185,8 @@ class Dropped:
         table = self.table
         why = f" ({', '.join(self.why)})" if self.why else ""
         if self.count and strict:
-            mend = "fill it, or leave `strict` out to drop the row"
-            raise InputError(f"{table.where(self.first)}: a cell is blank{why}; {mend}")
+            fix = "fill it, or leave `strict` out to drop the row"
+            raise InputError(f"{table.where(self.first)}: a cell is blank{why}; {fix}")
         if self.count == total:
             none = f"there are no {'row' if table.unit == 'line' else table.unit}s"
             what = f"all {total} {table.unit}s {self.what}{why}" if total else none

@@ -34,7 +34,7 @@ _LOGS = {
 }
 _OF_ICEBERG = re.compile(r"(v\d+|\d{5}-.+)(\.gz)?\.metadata\.json")
 
-_LIKE_A_NAME = re.compile(r"[!-~]*|.*\.[A-Za-z]\w{0,7}", re.DOTALL)  # ASCII without white space, or it has an extension
+_PLAIN_NAME = re.compile(r"[!-~]*|.*\.[A-Za-z]\w{0,7}", re.DOTALL)  # ASCII without white space, or it has an extension
 
 Source = str | Path | Sequence[str | Path]
 
@@ -51,7 +51,7 @@ def names_in(source: object) -> list[str | Path] | None:
     names = [source] if isinstance(source, (str, Path)) else source
     if not (isinstance(names, (list, tuple)) and names and all(isinstance(one, (str, Path)) for one in names)):
         return None
-    named = all(_LIKE_A_NAME.fullmatch(str(one)) for one in names) or any(map(os.path.exists, map(path_of, names)))
+    named = all(_PLAIN_NAME.fullmatch(str(one)) for one in names) or any(map(os.path.exists, map(path_of, names)))
     return list(names) if names[0] is source or named else None
 
 
@@ -141,10 +141,10 @@ def files_by_split(folder: Path, formats: Sequence[str] = TABLES, deep: bool = T
             is a table with a log.
     """
     files: list[Path] = []
-    for place, folders, names in os.walk(folder):
-        check_log(place, folders)
+    for parent, folders, names in os.walk(folder):
+        check_log(parent, folders)
         folders[:] = [name for name in folders if (name[0] not in "._" if deep else name.lower() in _SPLIT_OF)]
-        paths = (Path(place, name) for name in names if name[0] not in ("._" if deep else "."))
+        paths = (Path(parent, name) for name in names if name[0] not in ("._" if deep else "."))
         files += [path for path in paths if path.is_file() and format_of(path) in formats]
     files.sort()
     splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}
@@ -153,8 +153,8 @@ def files_by_split(folder: Path, formats: Sequence[str] = TABLES, deep: bool = T
     called = {part.partition(".")[0].lower() for path in splits for part in path.relative_to(folder).parts}
     if others and (len(there) > 1 or called & _SPLIT_OF.keys()):
         what = f"has files named after splits ({listed(there)}), and {others[0].relative_to(folder)}, which is of none"
-        wanted = min(splits, key=lambda path: splits[path] != "train")
-        raise InputError(f"{folder} {what}; name files, such as {wanted}")
+        example = min(splits, key=lambda path: splits[path] != "train")
+        raise InputError(f"{folder} {what}; name files, such as {example}")
     result: dict[str, list[Path]] = {}
     for path, split in splits.items():
         result.setdefault("" if others else split, []).append(path)
@@ -202,9 +202,9 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
         with about(f"{source}: not a valid save_to_disk folder"):
             data = datasets.load_from_disk(str(path_of(source)))
         return data if isinstance(data, datasets.Dataset) else data[choice("split", split, data, source)]
-    if known := BY_NAME.get(source.lower()):
-        source, split = known.source, known.dev if split == "dev" else split
-        options = {"revision": known.revision, **options} if known.revision else options
+    if pair_set := BY_NAME.get(source.lower()):
+        source, split = pair_set.source, pair_set.dev if split == "dev" else split
+        options = {"revision": pair_set.revision, **options} if pair_set.revision else options
     with _on_hub(source, split) as match:
         return datasets.load_dataset(match["name"], match["config"], split=split, **options)
 

@@ -75,7 +75,7 @@ def open_table(
         table = memory.in_memory(source, name or "the data", split)
         if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
             table = replace(table, notes=("read as a list of texts, because they are not names of files",))
-        return plain_rows(table).said()
+        return plain_rows(table).logged()
     source = names[0] if len(names) == 1 else names
     shown = name or " ".join(map(str, names))
     folders = [path for path in map(content.path_of, names) if os.path.isdir(path)]
@@ -93,12 +93,12 @@ def open_table(
             parts = list(map(with_cells, parts, partitions))
         table = parts[0] if len(parts) == 1 else _joined(parts, shown)
         if all(path.suffix == ".parquet" for path in files) and not any(partitions):
-            table = _with_whole(table, files)
-    others = sorted({own for folder in folders for own in sources.splits_of(folder)} - {split})
+            table = _with_read_columns(table, files)
+    others = sorted({other for folder in folders for other in sources.splits_of(folder)} - {split})
     if others and asked is None:
         table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
     table = table if table.delimited and columns else plain_rows(table)
-    return table.said() if table.notes else table
+    return table.logged() if table.notes else table
 
 
 def open_file(path: Path, source: str, columns: Columns = None) -> Table:
@@ -119,8 +119,8 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
             texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))
             return Table(source, "line", texts, ["text"], notes)
         named = [columns] if isinstance(columns, (str, int)) else columns or ()
-        wanted = [name for one in named if not (name := str(one).partition("=")[0]).isdecimal()]
-        dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", kind == ".txt", wanted)
+        requested = [name for one in named if not (name := str(one).partition("=")[0]).isdecimal()]
+        dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", kind == ".txt", requested)
 
     def read() -> Iterator[Row]:
         for number, written in delimited.numbered_rows(dialect, lines(), source):
@@ -129,7 +129,7 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
     plain = encoding.startswith("utf-8") and path.suffix.lower() not in content.COMPRESSED
     return Table(
         source, "row", read, dialect.names, notes + dialect.notes, delimited=True, first=1 + dialect.header,
-        whole=partial(delimited.columns_of_csv, path, dialect, {}) if plain else None,
+        read_columns=partial(delimited.columns_of_csv, path, dialect, {}) if plain else None,
     )  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
         import pyarrow as pa
 
         schema = pa.schema({**dict(zip(schema.names, schema.types, strict=True)), **dict.fromkeys(cells, pa.string())})
-    return replace(table, read=read, columns=names, schema=schema, whole=None, of_path=frozenset(cells))
+    return replace(table, read=read, columns=names, schema=schema, read_columns=None, of_path=frozenset(cells))
 
 
 def open_judgements(path: Path) -> Table:
@@ -164,7 +164,7 @@ def open_entries(path: Path) -> Table:
         raise InputError(re.sub(r" --columns .+?(?=; if )", "", str(error))) from None
 
 
-def _with_whole(table: Table, files: Sequence[Path]) -> Table:
+def _with_read_columns(table: Table, files: Sequence[Path]) -> Table:
     """The table of Parquet files, to be read at once if `datasets` has the types of its columns, as it has no map."""
     import datasets
     import pyarrow.parquet as pq
@@ -173,7 +173,7 @@ def _with_whole(table: Table, files: Sequence[Path]) -> Table:
         return table  # the numbers of its classes are those of one file alone
     with contextlib.suppress(ValueError):
         datasets.Features.from_arrow_schema(table.schema)
-        return replace(table, whole=partial(_columns_of_parquet, files))
+        return replace(table, read_columns=partial(_columns_of_parquet, files))
     return table
 
 
@@ -226,7 +226,7 @@ def _beir(folder: Path, source: str, split: str) -> Table:
     def read() -> Iterator[Row]:
         judged = set(chain(*relevant.values()))
         text_of = {entry.id: entry.whole for entry in relevance.entries(part("corpus")) if entry.id in judged}
-        pairs = ((one.whole, own) for one in relevance.entries(part("queries")) for own in relevant.get(one.id, ()))
+        pairs = ((one.whole, key) for one in relevance.entries(part("queries")) for key in relevant.get(one.id, ()))
         return numbered({"query": query, "positive": text_of.get(document)} for query, document in pairs)
 
     notes = ("read as a folder of BEIR: queries and what is relevant",)
@@ -249,11 +249,11 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
         files.clear()
         for part in parts:
             files.append((before, part.source))
-            values = {name: list(map(classes[name].index, own)) if name in classes else own
-                      for name, own in part.classes.items()}  # fmt: skip
+            values = {name: list(map(classes[name].index, class_names)) if name in classes else class_names
+                      for name, class_names in part.classes.items()}  # fmt: skip
             for row in part:
                 number = before + row.number
-                labels = {name: of_class(row.cells[name], own) for name, own in values.items()}
+                labels = {name: of_class(row.cells[name], class_names) for name, class_names in values.items()}
                 if bare := [name for name in named if name not in values and isinstance(row.cells.get(name), int)]:
                     what = f"column {bare[0]!r} has numbers, and other files have names for their classes there"
                     raise InputError(f"{part.where(row.number)}: {what}; write the names in this file too")

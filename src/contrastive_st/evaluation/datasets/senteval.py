@@ -40,20 +40,20 @@ def read_lines(path: str | Path) -> list[str]:
     return [line for _, line in _lines(path)]
 
 
-def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each line, counted from 1, and its `wanted` cells.
+def read_cells(path: str | Path, columns: Sequence[int], *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line, counted from 1, and its cells of `columns`.
 
     Tabs separate cells, and quotes mean nothing. Other columns are ignored, and blank lines are skipped.
 
     Args:
         path: the file.
-        wanted: column numbers, from 0.
+        columns: column numbers, from 0.
         header: skip the first line.
 
     Raises:
         InputError: a line has too few columns; the message names the file and the line.
     """
-    least = max(wanted) + 1
+    least = max(columns) + 1
     for number, line in _lines(path):
         if (header and number == 1) or not line.strip():
             continue
@@ -61,7 +61,7 @@ def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False)
         if len(cells) < least:
             count = f"{len(cells)} column{'s' * (len(cells) > 1)}, but at least {least} are needed"
             raise InputError(f"{path}, line {number}: {count}; is it tab-separated?")
-        yield number, [cells[i] for i in wanted]
+        yield number, [cells[i] for i in columns]
 
 
 def tidy(text: str) -> str:

@@ -88,8 +88,8 @@ def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[list[list[str]], 
         where = table.where(number)
         texts: list[list[str]] = []
         for name in roles.texts:
-            given = roles.items(name, cells.get(name))
-            texts.append([tidy(str(simple(cell))) for cell in given if not is_blank(cell)])
+            items = roles.items(name, cells.get(name))
+            texts.append([tidy(str(simple(cell))) for cell in items if not is_blank(cell)])
             if not texts[-1] and roles.columns[name] != NEGATIVE:
                 raise InputError(f"{where}: a text is blank; remove the row or fill it")
         cell = None if roles.target is None else cells.get(roles.target)
@@ -237,15 +237,15 @@ def _part(folder: Path, name: str, splits: Sequence[str], judged: bool = False) 
     if files:
         return open_judgements(files[0]) if judged else open_entries(files[0])
     held = _by_split(folder / name)
-    found = next((held[key] for split in (*splits, "") if (key := split_key(split)) in held), None)
-    return None if found is None else found()
+    opener = next((held[key] for split in (*splits, "") if (key := split_key(split)) in held), None)
+    return None if opener is None else opener()
 
 
 def _by_split(inside: Path) -> dict[str, Callable[[], Table]]:
     """What opens each split of a part in a folder of its own, by the key of the split, or by "" without splits."""
     if is_saved(inside):
         splits = splits_of(inside)
-        return {split_key(own): partial(open_table, inside, split=own) for own in splits or [""]}
+        return {split_key(name): partial(open_table, inside, split=name) for name in splits or [""]}
     return {split: partial(open_table, files) for split, files in files_by_split(inside, _SHARDS, deep=False).items()}
 
 
@@ -287,12 +287,12 @@ def retrieval_splits(
     Raises:
         InputError: a judgement names a text that does not exist, or no query has a relevant document.
     """
-    given = list(relevances)
-    relevance = [one for one in given if not math.isnan(one[2])]
-    _warn_of_blank(len(given) - len(relevance), len(given), source)
+    every = list(relevances)
+    relevance = [one for one in every if not math.isnan(one[2])]
+    _warn_of_blank(len(every) - len(relevance), len(every), source)
     for query, document, _, where in relevance:
-        for key, known, kind in ((query, queries, "query"), (document, corpus, "document")):
-            if key not in known:
+        for key, texts, kind in ((query, queries, "query"), (document, corpus, "document")):
+            if key not in texts:
                 raise InputError(f"{where}: there is no {kind} {key}")
     for kind, texts in (("query", queries), ("document", corpus)):
         if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
@@ -304,7 +304,7 @@ def retrieval_splits(
     asked = dict.fromkeys(query for (query, _), grade in grades.items() if grade > 0)
     if not asked:
         raise InputError(_NOTHING_RELEVANT.format(source))
-    query_of, document_of = ({key: place for place, key in enumerate(keys)} for keys in (asked, corpus))
+    query_of, document_of = ({key: index for index, key in enumerate(keys)} for keys in (asked, corpus))
     labels: list[tuple[int, int, float]] = [
         (query_of[query], document_of[document], grade) for (query, document), grade in grades.items() if query in asked
     ]

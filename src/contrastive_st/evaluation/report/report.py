@@ -206,10 +206,10 @@ def _task_of_before(name: str, scores: Sequence[Score]) -> Task:
 
     (The user's own data have one split, and no aggregates. Those of a folder are as those of a set of NanoBEIR.)
     """
-    known = tasks().get(name)
-    own = all(score.split == "test" and score.aggregation.startswith(("all", "among")) for score in scores)
-    if known is not None and not own:
-        return known
+    task = tasks().get(name)
+    of_user = all(score.split == "test" and score.aggregation.startswith(("all", "among")) for score in scores)
+    if task is not None and not of_user:
+        return task
     metric = next((f.metric for f in scores if f.metric == "spearman" or f.metric.startswith("mrr@")), None)
     if metric == "spearman":
         return _task(name, "similarity", ("test", metric, "all"))

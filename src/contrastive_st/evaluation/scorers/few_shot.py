@@ -121,7 +121,7 @@ def score_few_shot(splits: Splits, embed: Embed, task: str = "", sizes: Sequence
             break
         for name, predict in METHODS.items():
             drawn = [(x[i], pool.labels[i], [pool.columns[0][j] for j in i]) for i in draws]
-            accuracy = [np.mean(predict(*given, held, test.columns[0]) == test.labels) for given in drawn]
+            accuracy = [np.mean(predict(*examples, held, test.columns[0]) == test.labels) for examples in drawn]
             aggregation = f"{name}, {size} a class, {DRAWS} draws"
             mean, deviation = float(np.mean(accuracy)), float(np.std(accuracy))
             scores.append(Score(task, "test", "accuracy", mean, aggregation, len(test), deviation))

@@ -387,7 +387,7 @@ def score_split(
     """
     x, part, y = _stacked(splits, embed, features)
     rights = [s.classes()[:, 0] == y for s in fit_path(x, y, np.array([part == "train"]), GRID, TOLERANCE)]
-    right = max(rights, key=lambda own: own[part == "dev"].mean())
+    right = max(rights, key=lambda hits: hits[part == "dev"].mean())
     return [
         Score(task, name, "accuracy", float(right[part == name].mean()), aggregation, len(splits[name]))
         if name in splits

@@ -91,9 +91,9 @@ def _mean_metrics(
     order = np.argsort(relevance[:, 0], kind="stable")
     by_query = np.split(relevance[order], np.searchsorted(relevance[order, 0], np.arange(1, queries)))
     for start in range(0, queries, rows):
-        for place, row in enumerate(scores(slice(start, start + rows)), start):
+        for query, row in enumerate(scores(slice(start, start + rows)), start):
             result.append(
-                graded_metrics(row, by_query[place][:, 1].astype(np.int64), by_query[place][:, 2], k, metrics)
+                graded_metrics(row, by_query[query][:, 1].astype(np.int64), by_query[query][:, 2], k, metrics)
             )
     return {name: float(np.mean([row[name] for row in result])) for name in result[0]}
 
@@ -157,7 +157,7 @@ def _discounted(gains: NDArray[np.floating], k: int) -> float:
 #: Metrics by name, from the gains of the ranked documents, those of the relevant ones, highest first, and k
 METRICS: dict[str, Callable[[NDArray[np.floating], NDArray[np.floating], int], float]] = {
     "accuracy": lambda ranked, ideal, k: float((ranked[:k] > 0).any()),
-    "mrr": lambda ranked, ideal, k: next((1 / place for place, gain in enumerate(ranked[:k], 1) if gain > 0), 0.0),
+    "mrr": lambda ranked, ideal, k: next((1 / rank for rank, gain in enumerate(ranked[:k], 1) if gain > 0), 0.0),
     "precision": lambda ranked, ideal, k: int(np.count_nonzero(ranked[:k])) / k,
     "recall": lambda ranked, ideal, k: int(np.count_nonzero(ranked[:k])) / len(ideal),
     "map": _average_precision,

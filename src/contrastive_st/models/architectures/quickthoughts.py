@@ -147,8 +147,8 @@ class Packing:
         rank[self.order] = torch.arange(len(self.order), device=mask.device)
         row, column = mask.nonzero(as_tuple=True)
         step = (mask.cumsum(1) - 1)[row, column]
-        place = starts[step] + rank[row]
-        back = place.argsort()
+        position = starts[step] + rank[row]
+        back = position.argsort()
         self.source = (row * mask.shape[1] + column)[back]  # [T] places in the flat batch
         self.rank, step = rank[row][back], step[back]  # [T] place of the row in `order`
         self.cell = self.rank * len(steps) + step  # [T] places in the flat `pad`
@@ -167,9 +167,9 @@ class Packing:
         flat = packed.new_zeros(self.shape.numel(), packed.shape[1]).index_copy(0, self.source, packed)
         return flat.view(*self.shape, packed.shape[1])
 
-    def rows(self, found: Tensor) -> Tensor:
+    def rows(self, vectors: Tensor) -> Tensor:
         """Put a vector for each row of `order`, `[n, d]`, into the batch order, `[N, d]`; empty rows get zeros."""
-        return found.new_zeros(self.shape[0], found.shape[1]).index_copy(0, self.order, found)
+        return vectors.new_zeros(self.shape[0], vectors.shape[1]).index_copy(0, self.order, vectors)
 
 
 class PackedGRU(nn.GRU):
@@ -237,10 +237,10 @@ class _Recurrence(torch.autograd.Function):
         state, start = states.new_zeros(sizes[0] if sizes else 0, dim), 0
         for size in sizes:
             at = slice(start, start + size)
-            given, gates = inputs[at], torch.addmm(bias_, before[at].copy_(state[:size]), weight_.T, out=seen[at])
-            gates[:, : 2 * dim].add_(given[:, : 2 * dim]).sigmoid_()
+            part, gates = inputs[at], torch.addmm(bias_, before[at].copy_(state[:size]), weight_.T, out=seen[at])
+            gates[:, : 2 * dim].add_(part[:, : 2 * dim]).sigmoid_()
             reset, update, hidden = gates.chunk(3, 1)
-            torch.addcmul(given[:, 2 * dim :], reset, hidden, out=new[at]).tanh_()
+            torch.addcmul(part[:, 2 * dim :], reset, hidden, out=new[at]).tanh_()
             state = torch.lerp(new[at].to(exact), state[:size], update.to(exact), out=states[at])
             start += size
         ctx.save_for_backward(weight_, seen, new, before, states)
@@ -376,9 +376,9 @@ class QuickThoughtsModel(WordModel):
         packing = Packing(attention_mask, lengths)
         towers = [self.f, self.g] if self.config.towers == 2 else [self.f]
         words = self._look_up(input_ids.flatten()[packing.source])
-        read = [tower(own, packing) for tower, own in zip(towers, words, strict=True)]
+        read = [tower(vectors, packing) for tower, vectors in zip(towers, words, strict=True)]
         return BaseModelOutputWithPooling(
-            last_hidden_state=packing.unpack(torch.cat([own for own, _ in read], dim=-1)) if states else None,
+            last_hidden_state=packing.unpack(torch.cat([hidden for hidden, _ in read], dim=-1)) if states else None,
             pooler_output=torch.cat([embedding for _, embedding in read], dim=-1),
         )
 
@@ -395,8 +395,8 @@ class QuickThoughtsModel(WordModel):
         table = self.word_embeddings if config.word_vectors == "trained" else self.frozen_embeddings
         fits = vectors.dim() == 2 and vectors.shape[1] == config.embedding_size
         if not fits or (config.word_vectors == "multichannel" and len(vectors) != config.vocab_size):
-            wanted = f"[{config.vocab_size}, {config.embedding_size}]"
-            raise ValueError(f"word vectors are {list(vectors.shape)}; this model takes {wanted}")
+            expected = f"[{config.vocab_size}, {config.embedding_size}]"
+            raise ValueError(f"word vectors are {list(vectors.shape)}; this model takes {expected}")
         copies = table.embedding_dim // config.embedding_size
         values = vectors.detach().to(table.weight).repeat(1, copies)
         values[config.pad_token_id] = 0
@@ -456,7 +456,7 @@ class QuickThoughtsModel(WordModel):
             parts = [trained] * count if self.config.shared_embeddings else trained.chunk(count, dim=-1)
             towers = [[*channels, part] for channels, part in zip(towers, parts, strict=True)]
         words = [torch.cat(channels, dim=-1) for channels in towers]
-        return [own * self.word_weights[ids][:, None] for own in words] if self.config.word_weights else words
+        return [vectors * self.word_weights[ids][:, None] for vectors in words] if self.config.word_weights else words
 
 
 class Tower(nn.Module):
@@ -520,16 +520,16 @@ class PackedTransformer(nn.Module):
         normed: Tensor = self.last_norm(states)
         return normed
 
-    def _positions(self, steps: int, like: Tensor) -> Tensor:
+    def _positions(self, steps: int, states: Tensor) -> Tensor:
         if self.config.positions == "learned":
             if steps > self.config.max_position_embeddings:
                 limit = self.config.max_position_embeddings
                 raise ValueError(f"a sentence of {steps} words; this model has learned {limit} positions: truncate")
             return self.position_embeddings.weight[:steps]
-        exact = torch.promote_types(like.dtype, torch.float32)
-        half = torch.arange(like.shape[1] // 2, device=like.device, dtype=exact)
-        angles = torch.arange(steps, device=like.device)[:, None] * torch.exp(half * (-math.log(1e4) / len(half)))
-        return torch.cat([angles.sin(), angles.cos()], dim=1).to(like.dtype)
+        exact = torch.promote_types(states.dtype, torch.float32)
+        half = torch.arange(states.shape[1] // 2, device=states.device, dtype=exact)
+        angles = torch.arange(steps, device=states.device)[:, None] * torch.exp(half * (-math.log(1e4) / len(half)))
+        return torch.cat([angles.sin(), angles.cos()], dim=1).to(states.dtype)
 
 
 class TransformerLayer(nn.Module):

@@ -117,10 +117,10 @@ class ContrastiveTrainingArguments(TrainingArguments):
         if self.early_stopping_patience is not None:
             self.evaluate_regularly()
             self.restore_callback_states_from_checkpoint = True  # how many evaluations were not better
-        own = self.accelerator_config is None
+        by_default = self.accelerator_config is None
         with about("training arguments"):
             super().__post_init__()
-        if own and self.dataloader_pin_memory:  # batches are copied during the previous step
+        if by_default and self.dataloader_pin_memory:  # batches are copied during the previous step
             self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
 
     @property
@@ -170,8 +170,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
 
     def _check(self) -> None:
         """Raise `InputError` for a value that is not valid in any training."""
-        own = {name: kind for name, kind in field_types(type(self)).items() if name in _OWN}
-        check_options(self, {**_BOUNDS, **own})
+        types = {name: kind for name, kind in field_types(type(self)).items() if name in _ADDED}
+        check_options(self, {**_BOUNDS, **types})
         for name in self._VALID_DICT_FIELDS:
             if isinstance(value := getattr(self, name), str) and value.lstrip().startswith("{"):
                 with about(f"{name} {value}"):
@@ -215,7 +215,7 @@ def check_parts(parts: Mapping[str, object]) -> None:
 
 
 _SHARE = 0.1  # of a run, between two evaluations
-_OWN = ("chunk_size", "chunk_tokens", "momentum_queue", "early_stopping_patience", "momentum")
+_ADDED = ("chunk_size", "chunk_tokens", "momentum_queue", "early_stopping_patience", "momentum")
 _Seed = Annotated[int, Ge(0), Lt(1 << 32)]
 #: The bounds of arguments of transformers, whose fields have none
 _BOUNDS = {

@@ -101,8 +101,8 @@ class Throughput(TrainerCallback):
     def count(self, inputs: Batch, model: ForCL, chunks: Chunks) -> None:
         """Add a batch `[B, V, L]` that `model` encodes, in chunks if the GradCache step is used."""
         ids, mask = inputs["input_ids"], inputs.get("attention_mask")
-        known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
-        lengths = row_lengths(ids if mask is None else mask, known).reshape(-1)
+        on_host = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
+        lengths = row_lengths(ids if mask is None else mask, on_host).reshape(-1)
         most = model.positions or ids.shape[-1]
         chunked, packs = chunks.size or chunks.tokens, hasattr(model, "packs") and model.packs(lengths)
         if chunked:
@@ -159,18 +159,18 @@ class TaskLosses:
     """The mean loss of each data set of a mixture between two logs, as `loss_<name>`; nothing without a mixture."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[Tensor]] = {}
+        self._losses: dict[str, list[Tensor]] = {}
 
     def count(self, task: str | None, loss: Tensor) -> None:
         """Add the loss `[]` of a batch of this process from the data set `task`."""
         if task is not None:
-            self._found.setdefault(task, []).append(loss)
+            self._losses.setdefault(task, []).append(loss)
 
     def metrics(self, average: Callable[[Tensor], Tensor]) -> dict[str, float]:
         """The means since the last call; `average` averages them over all processes."""
-        names = sorted(self._found)
-        means = [torch.stack(self._found[name]).float().mean() for name in names]
-        self._found = {}
+        names = sorted(self._losses)
+        means = [torch.stack(self._losses[name]).float().mean() for name in names]
+        self._losses = {}
         over_all = average(torch.stack(means)).tolist() if names else []
         return {f"loss_{name}": round(mean, 4) for name, mean in zip(names, over_all, strict=True)}
 

@@ -142,9 +142,9 @@ class CheckpointTrainer(Trainer):
                 return super().train(checkpoint, trial, ignore_keys_for_eval)
             except KeyboardInterrupt as error:
                 newest = last_good(str(folder))
-                mend = "" if newest in _NO_CHECKPOINT else "; continue with --resume_from_checkpoint true"
+                more = "" if newest in _NO_CHECKPOINT else "; continue with --resume_from_checkpoint true"
                 step = self.state.global_step
-                raise KeyboardInterrupt(f"interrupted at step {step}; the newest checkpoint: {newest}{mend}") from error
+                raise KeyboardInterrupt(f"interrupted at step {step}; the newest checkpoint: {newest}{more}") from error
 
     def _to_resume_from(self, folder: Path, asked: str | bool | None) -> str | None:
         checkpoint = asked_checkpoint(folder, asked)
@@ -198,8 +198,8 @@ class CheckpointTrainer(Trainer):
             if self._is_new_in(self.resumed_from, _RATES):
                 # Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint.
                 optimizer, scheduler, (asked, rates) = cast("Optimizer", self.optimizer), self.lr_scheduler, self._asked
-                for group, own in zip(optimizer.param_groups, asked, strict=True):
-                    group.update(own)
+                for group, values in zip(optimizer.param_groups, asked, strict=True):
+                    group.update(values)
                 if isinstance(scheduler, LambdaLR):  # the schedules of transformers; others set the rates themselves
                     scheduler.base_lrs = [*rates]
                     factors = [share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
@@ -210,9 +210,9 @@ class CheckpointTrainer(Trainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in transformers, but a finished run that is resumed logs no mean loss."""
         early = any(
-            isinstance(own, EarlyStoppingCallback)
-            and own.early_stopping_patience_counter >= own.early_stopping_patience
-            for own in self.callback_handler.callbacks
+            isinstance(callback, EarlyStoppingCallback)
+            and callback.early_stopping_patience_counter >= callback.early_stopping_patience
+            for callback in self.callback_handler.callbacks
         )
         short = self.state.global_step < self.state.max_steps and not early
         if self.is_in_train and "train_loss" in logs and short:
@@ -244,9 +244,9 @@ class CheckpointTrainer(Trainer):
         self.check_weights()
         folder, run = output_dir or str(self.args.output_dir), self._run_folder or self.args.output_dir
         replaced = self.args.should_save and self._run_folder is None and not self.is_deepspeed_enabled
-        with _save_errors(folder), contextlib.ExitStack() as whole:
-            whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
-            path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
+        with _save_errors(folder), contextlib.ExitStack() as stack:
+            stack.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
+            path = stack.enter_context(replace_model(folder)) if replaced else Path(folder)
             super().save_model(str(path), True)
             saved = self.core
             tokenizer: Any = self.processing_class or getattr(self.data_collator, "tokenizer", None)
@@ -270,7 +270,7 @@ class CheckpointTrainer(Trainer):
         scratch, self._run_folder = folder / SAVING, str(folder)
         if self.args.should_save:
             # Delete what a run that was killed while saving has left in its folder, or in that of a trial.
-            hidden = [path for place in (".*.tmp", "*/.*.tmp") for path in folder.glob(place) if path.is_dir()]
+            hidden = [path for pattern in (".*.tmp", "*/.*.tmp") for path in folder.glob(pattern) if path.is_dir()]
             of_runs = [path for path in hidden if all(x.name.startswith("checkpoint-") for x in path.iterdir())]
             for left in (scratch, *of_runs):
                 shutil.rmtree(left, ignore_errors=True)
@@ -335,16 +335,16 @@ class CheckpointTrainer(Trainer):
         if isinstance(model, EncoderForCL):
             model.load_trained_state(load_file(path))
             return True
-        weights, wanted = load_file(path), _trained(model)
-        if strange := sorted(weights.keys() ^ wanted.keys()):
+        weights, current = load_file(path), _trained(model)
+        if strange := sorted(weights.keys() ^ current.keys()):
             raise InputError(f"{checkpoint} was trained with another adapter: only one of the two has {strange[0]}")
         model.load_state_dict(weights, strict=False)
         return True
 
     def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
         """As in transformers; errors name the options, and the rates of this run are kept, for a resumed run."""
-        kind, given = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
-        with about(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
+        kind, options = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
+        with about(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {options}"):
             scheduler = super().create_scheduler(*args, **kwargs)
         groups = getattr(self.optimizer, "param_groups", [])  # before those of a checkpoint are loaded
         asked = [{name: value for name, value in group.items() if name in _HYPER} for group in groups]
@@ -361,12 +361,12 @@ class CheckpointTrainer(Trainer):
 @contextlib.contextmanager
 def changed(trainer: Trainer, **changes: object) -> Iterator[None]:
     """A context in which a trainer has other arguments."""
-    given, trainer.args = trainer.args, copy.copy(trainer.args)
+    before, trainer.args = trainer.args, copy.copy(trainer.args)
     vars(trainer.args).update(changes)
     try:
         yield
     finally:
-        trainer.args = given
+        trainer.args = before
 
 
 class _BeginCallback(TrainerCallback):
@@ -460,11 +460,11 @@ def _put_aside(run: Path, resumed: str | None, base: str | None) -> None:
     used = [Path(name).resolve() for name in (resumed, base) if name]
     checkpoints, old = _by_step(run), run / _OLD
     places = [path.resolve() for path in checkpoints]
-    own = places.index(used[0]) + 1 if resumed and used[0] in places else 0
-    if not (former := checkpoints[own:]):
+    count = places.index(used[0]) + 1 if resumed and used[0] in places else 0
+    if not (former := checkpoints[count:]):
         return
     for path in used:
-        if any(path.is_relative_to(place) for place in (*places[own:], old.resolve())):
+        if any(path.is_relative_to(other) for other in (*places[count:], old.resolve())):
             raise InputError(f"this run needs {path}, which it would put aside; choose another output_dir")
     with write_errors(old):
         shutil.rmtree(old, ignore_errors=True)
@@ -550,12 +550,12 @@ def _check_names(folder: Path, model: nn.Module) -> None:
     held_by_model = model.state_dict()
     tied: dict[object, set[str]] = {}
     for name, weight in held_by_model.items():
-        own = (weight.data_ptr(), weight.shape) if weight.numel() else name
-        tied.setdefault(own, set()).add(name)
-    lacking = [min(names) for names in tied.values() if not names & held]
-    if strange := sorted(lacking) or sorted(held - held_by_model.keys()):
+        key = (weight.data_ptr(), weight.shape) if weight.numel() else name
+        tied.setdefault(key, set()).add(name)
+    missing = [min(names) for names in tied.values() if not names & held]
+    if strange := sorted(missing) or sorted(held - held_by_model.keys()):
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
-        what = "lacks weights of the model" if lacking else "has weights that the model lacks"
+        what = "lacks weights of the model" if missing else "has weights that the model lacks"
         raise InputError(f"{folder} {what}: {strange[0]}{more}; resume from another, or with the model of that run")
 
 

@@ -38,7 +38,7 @@ class TrainedEncoder(SentenceEncoder):
 
     def encode(self, sentences: str | Sequence[str], *args: Any, **options: Any) -> Any:  # type: ignore[override]
         """`SentenceEncoder.encode`, as sentence-transformers names the texts; an option of None is left out."""
-        return super().encode(sentences, *args, **{name: own for name, own in options.items() if own is not None})
+        return super().encode(sentences, *args, **{name: value for name, value in options.items() if value is not None})
 
     def similarity(self, a: object, b: object) -> Tensor:  # type: ignore[override]
         """Similarities of vectors `[N, d]` and `[M, d]`, a tensor `[N, M]`."""
@@ -56,15 +56,15 @@ class TrainedEncoder(SentenceEncoder):
 
 def similarity_of(model: nn.Module) -> str:
     """How the vectors of a model in training are compared, as the model records; else by cosine."""
-    own = getattr(own_module(model), "similarity_fn_name", None)  # a SentenceTransformer
-    name = own or getattr(getattr(model, "settings", None), "similarity", None) or "cosine"
+    of_model = getattr(own_module(model), "similarity_fn_name", None)  # a SentenceTransformer
+    name = of_model or getattr(getattr(model, "settings", None), "similarity", None) or "cosine"
     return str(getattr(name, "value", name))
 
 
 def truncate_dim_of(model: nn.Module) -> int | None:
     """How many first dimensions of its vectors a model in training gives once it encodes; None for all."""
-    own: int | None = getattr(own_module(model), "truncate_dim", None)  # a SentenceTransformer
-    return own or getattr(getattr(model, "settings", None), "truncate_dim", None)
+    dim: int | None = getattr(own_module(model), "truncate_dim", None)  # a SentenceTransformer
+    return dim or getattr(getattr(model, "settings", None), "truncate_dim", None)
 
 
 class Evaluation:
@@ -89,11 +89,11 @@ class Evaluation:
     ) -> None:
         self.evaluators: list[Any] = list(evaluator) if isinstance(evaluator, (list, tuple)) else [evaluator]
         self.tokenizer, self.output_path = tokenizer, output_path
-        for own in self.evaluators:
-            if not callable(own):
-                raise InputError(f"evaluator: {own!r:.60} cannot be called; give a function of the model")
-            if getattr(own, "tokenizer", self) is None:  # one of this package, made without a tokenizer
-                own.tokenizer = tokenizer
+        for one in self.evaluators:
+            if not callable(one):
+                raise InputError(f"evaluator: {one!r:.60} cannot be called; give a function of the model")
+            if getattr(one, "tokenizer", self) is None:  # one of this package, made without a tokenizer
+                one.tokenizer = tokenizer
 
     def metrics(self, model: ForCL, epoch: float = -1, step: int = -1, sharded: bool = False) -> dict[str, float]:
         """The metrics of all evaluators by name; a collective call.
@@ -104,22 +104,22 @@ class Evaluation:
             step: the same in optimizer steps.
             sharded: every process must take part in each forward pass (FSDP).
         """
-        found: dict[str, float] = {}
-        for own in self.evaluators:
-            call = lambda own=own: self._call(own, own_module(model), epoch, step)
+        metrics: dict[str, float] = {}
+        for evaluator in self.evaluators:
+            call = lambda evaluator=evaluator: self._call(evaluator, own_module(model), epoch, step)
             with unshared() if sharded else contextlib.nullcontext():
-                result = call() if getattr(own, "distributed", False) else from_first(call)
+                result = call() if getattr(evaluator, "distributed", False) else from_first(call)
             result = dict(flat(result))
-            if twice := sorted(found.keys() & result.keys()):
+            if twice := sorted(metrics.keys() & result.keys()):
                 logger.warning(f"two evaluators give {', '.join(twice)}, of which the later is kept; give them names")
-            found |= result
-        return found
+            metrics |= result
+        return metrics
 
     @property
     def main_names(self) -> dict[str, bool]:
         """The main metrics that evaluators name before they are called, and whether greater ones are better."""
-        named = [own for own in self.evaluators if getattr(own, "primary_metric", None)]
-        return {str(own.primary_metric): getattr(own, "greater_is_better", True) for own in named}
+        named = [evaluator for evaluator in self.evaluators if getattr(evaluator, "primary_metric", None)]
+        return {str(evaluator.primary_metric): getattr(evaluator, "greater_is_better", True) for evaluator in named}
 
     def _call(self, evaluator: Any, model: ForCL, epoch: float, step: int) -> object:
         taken = options_of(evaluator)

@@ -76,9 +76,9 @@ def encoder_of(trainer: Trainer, model: nn.Module) -> Callable[..., Tensor]:
     takes_lengths = trainer.accelerator.unwrap_model(model).takes_lengths
 
     def encode(lengths: NDArray[np.int64] | None = None, **rows: Tensor) -> Tensor:
-        known = {"lengths": lengths} if takes_lengths else {}
+        extra = {"lengths": lengths} if takes_lengths else {}
         with trainer.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
-            embeddings: Tensor = model(**rows, **known).pooler_output
+            embeddings: Tensor = model(**rows, **extra).pooler_output
         return embeddings
 
     return encode
@@ -118,21 +118,21 @@ def gradcache_step(
             chunk_views.append(encode(**rows))
     views = in_order(chunk_views, buckets).view(*shape, -1).requires_grad_()
     loss = loss_fn(views)
-    gradient, *own = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
+    gradient, *slopes = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
     order = on_device(np.concatenate(buckets), gradient.device)
     gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in buckets])
     loss = loss.detach()
-    for i, (rows, numbers, (host, device), wanted) in enumerate(zip(cut, buckets, states, gradients, strict=True)):
+    for i, (rows, numbers, (host, device), upstream) in enumerate(zip(cut, buckets, states, gradients, strict=True)):
         last = i == len(cut) - 1
         with contextlib.nullcontext() if last else no_sync():
             torch.set_rng_state(host)
             set_device_states(*device)
             embeddings = encode(**rows)
-            total = (embeddings.to(wanted.dtype) * wanted).sum()
+            total = (embeddings.to(upstream.dtype) * upstream).sum()
             if words is not None:
-                own_words = words(embeddings, numbers)
-                total, loss = total + own_words, loss + own_words.detach()
-            for parameter, slope in zip(parameters, own, strict=True) if last else ():
+                words_loss = words(embeddings, numbers)
+                total, loss = total + words_loss, loss + words_loss.detach()
+            for parameter, slope in zip(parameters, slopes, strict=True) if last else ():
                 total = total + (parameter * slope).sum()
             if total.requires_grad:  # else the encoder is frozen, and only the loss has trained weights
                 backward(total)

@@ -39,7 +39,7 @@ class Learning(TrainerCallback):
         self.__init__()  # type: ignore[misc]
         self.before = state.global_step
 
-    def saw(self, step: int, why: str | None) -> None:
+    def count(self, step: int, why: str | None) -> None:
         """Count a batch, and say why there is nothing to learn from it if so."""
         self.batches += 1
         if why is None:
@@ -91,9 +91,9 @@ def has_gradient(model: nn.Module) -> bool:
         False
     """
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
-    local = (getattr(gradient, "to_local", lambda own=gradient: own)() for gradient in gradients)
-    values = (own.coalesce().values() if own.is_sparse else own for own in local)
-    return not gradients or any(bool(own.any()) for own in values)
+    local = (getattr(gradient, "to_local", lambda x=gradient: x)() for gradient in gradients)
+    values = (x.coalesce().values() if x.is_sparse else x for x in local)
+    return not gradients or any(bool(x.any()) for x in values)
 
 
 def fit_batch(rows: object, args: ContrastiveTrainingArguments) -> None:
@@ -102,8 +102,8 @@ def fit_batch(rows: object, args: ContrastiveTrainingArguments) -> None:
     Raises:
         InputError: there are fewer rows than processes.
     """
-    own = isinstance(rows, EndlessStream | Mixture)  # a mixture refuses a part that is smaller than a batch
-    if not isinstance(rows, Sized) or own or not args.dataloader_drop_last:
+    endless = isinstance(rows, EndlessStream | Mixture)  # a mixture refuses a part that is smaller than a batch
+    if not isinstance(rows, Sized) or endless or not args.dataloader_drop_last:
         return
     share, batch = len(rows) // world_size(), args.per_device_train_batch_size
     if not share:

@@ -49,13 +49,13 @@ class Clock:
     first_step: int = 0
 
 
-def training_metadata(trainer: CheckpointTrainer, clock: Clock, given: JsonObject) -> JsonObject:
+def training_metadata(trainer: CheckpointTrainer, clock: Clock, extra: JsonObject) -> JsonObject:
     """The training metadata of a trainer's run, without secrets and without paths of this machine.
 
     Args:
         trainer: a `transformers.Trainer` of a contrastive model.
         clock: its counters.
-        given: entries that the trainer cannot know, such as `data` (name, licence) and `arguments` (of a job).
+        extra: entries that the trainer cannot know, such as `data` (name, licence) and `arguments` (of a job).
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     settings = dict(getattr(model.config, "contrastive", {}))
@@ -77,10 +77,10 @@ def training_metadata(trainer: CheckpointTrainer, clock: Clock, given: JsonObjec
             "parameters": sum(p.numel() for p in model.parameters()),
         },
         "base_model": base_model(model),
-        "data": {"rows": rows, **given.get("data", {})},
+        "data": {"rows": rows, **extra.get("data", {})},
         "max_length": getattr(tokenizer, "model_max_length", None),
         "hyper_parameters": of_run,
-        "arguments": dict(given.get("arguments", {})),
+        "arguments": dict(extra.get("arguments", {})),
         "launch": {"argv": list(sys.argv), "processes": args.world_size},
         "seed": args.seed,
         "versions": versions(),
@@ -132,8 +132,8 @@ def words_of(loss: object) -> dict[str, str]:
 def settings_of(model: nn.Module) -> JsonObject:
     """The settings of the model's loss and of its embedding."""
     loss, config = getattr(model, "loss_fn", None), getattr(model.config, "contrastive", {})
-    own = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
-    return {**own, **{name: config[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in config}}
+    of_loss = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
+    return {**of_loss, **{name: config[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in config}}
 
 
 def write_training_metadata(content: JsonObject, folder: str | Path) -> Path:

@@ -53,8 +53,8 @@ def method_of(architecture: str, settings: JsonObject, training: JsonObject | No
     method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training)
     soup = _works("wortsman2022model") if training.get("soup") else ()
     lora = _works("hu2022lora") if training.get("adapter") else ()
-    own = _entries(getattr(family(architecture), "citation", ""))
-    return Method(method.name, method.tag, tuple(dict.fromkeys((*method.citations, *soup, *lora, *own))))
+    works = _entries(getattr(family(architecture), "citation", ""))
+    return Method(method.name, method.tag, tuple(dict.fromkeys((*method.citations, *soup, *lora, *works))))
 
 
 def references() -> dict[str, str]:
@@ -93,22 +93,22 @@ def _of_loss(settings: JsonObject, training: JsonObject) -> Method:
 
     loss = "consistent_info_nce" if settings.get("cutoff") else str(settings.get("loss") or "not recorded")
     kind = LOSSES.get(loss)
-    own = _entries(kind.citation) if kind else ()
+    works = _entries(kind.citation) if kind else ()
     if loss == "info_nce" and (training.get("hyper_parameters") or {}).get("momentum_queue"):
         return Method("CERT", "cert", _works("fang2020cert", "he2020momentum"))
     if loss == "info_nce" and (result := _PAIRS.get(str(training.get("collator")))):
-        return Method(*result, _works("gao2021simcse") if result[1] == "simcse" else own)
+        return Method(*result, _works("gao2021simcse") if result[1] == "simcse" else works)
     if loss == "targets" and settings.get("row_loss") in ("block", "pairwise"):
         return Method("CURL", "curl", _works("arora2019theoretical"))
     if loss == "targets" and (named := _TARGETS.get(str(settings.get("targets")))):
-        return Method(*named, own)
+        return Method(*named, works)
     if loss == "matryoshka":
         inner = _of_loss(settings.get("inner") or {}, training)
-        return Method(f"{inner.name}, Matryoshka", "matryoshka", (*inner.citations, *own))
+        return Method(f"{inner.name}, Matryoshka", "matryoshka", (*inner.citations, *works))
     if loss in ("mixture", "multi_task"):
         tasks = [_of_loss(task, {}) for task in (settings.get("tasks") or {}).values()]
         return Method("Several tasks", "multi-task", tuple(work for method in tasks for work in method.citations))
-    return Method(vars(kind).get("words", loss), vars(kind).get("tag", ""), own) if kind else Method(loss)
+    return Method(vars(kind).get("words", loss), vars(kind).get("tag", ""), works) if kind else Method(loss)
 
 
 _PAIRS = {

@@ -79,10 +79,10 @@ class MomentumQueue:
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
         """Update the moving average with the model's weights; buffers are copied."""
-        for own, new in zip(self.encoder.parameters(), model.parameters(), strict=True):
-            own.lerp_(new.to(own.dtype), 1 - self.momentum)
-        for own, new in zip(self.encoder.buffers(), model.buffers(), strict=True):
-            own.copy_(new)
+        for average, new in zip(self.encoder.parameters(), model.parameters(), strict=True):
+            average.lerp_(new.to(average.dtype), 1 - self.momentum)
+        for average, new in zip(self.encoder.buffers(), model.buffers(), strict=True):
+            average.copy_(new)
 
     def save(self, folder: str | Path) -> None:
         """Write everything to one file, each weight once."""

@@ -63,13 +63,13 @@ class RowAdam(Optimizer):
         state["step"] += 1
         rate = lr * (1 - betas[1] ** state["step"]) ** 0.5 / (1 - betas[0] ** state["step"])
         most = _CPU_ROWS if table.device.type == "cpu" else max(len(rows), 1)
-        for own, change in zip(rows.split(most), gradient.split(most), strict=True):
-            first = state["first"].index_select(0, own).lerp_(change, 1 - betas[0])
-            second = state["second"].index_select(0, own).mul_(betas[1]).addcmul_(change, change, value=1 - betas[1])
-            state["first"].index_copy_(0, own, first)
-            state["second"].index_copy_(0, own, second)
+        for part, change in zip(rows.split(most), gradient.split(most), strict=True):
+            first = state["first"].index_select(0, part).lerp_(change, 1 - betas[0])
+            second = state["second"].index_select(0, part).mul_(betas[1]).addcmul_(change, change, value=1 - betas[1])
+            state["first"].index_copy_(0, part, first)
+            state["second"].index_copy_(0, part, second)
             change = first.div_(second.sqrt_().add_(eps))
-            table.index_copy_(0, own, table.index_select(0, own).sub_(change, alpha=rate))
+            table.index_copy_(0, part, table.index_select(0, part).sub_(change, alpha=rate))
 
 
 def sparse_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor | None:
@@ -85,7 +85,7 @@ def sparse_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor | None:
     if not any(gradient.is_sparse for gradient in gradients):
         return None
     values = [_rows(gradient)[1] if gradient.is_sparse else gradient for gradient in gradients]
-    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(own.float()) for own in values]))
+    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(x.float()) for x in values]))
     return norm
 
 

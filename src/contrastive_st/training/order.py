@@ -53,12 +53,12 @@ def begin_worker(begin: Callable[[int], None] | None, number: int) -> None:
     """
     if hasattr(signal, "sigwaitinfo"):  # not on macOS, where no handler can tell who sends a signal
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-        threading.Thread(target=_end_if_told, daemon=True).start()
+        threading.Thread(target=_end_if_asked, daemon=True).start()
     if begin is not None:
         begin(number)
 
 
-def _end_if_told() -> None:
+def _end_if_asked() -> None:
     main = getattr(multiprocessing.parent_process(), "pid", None)
     while signal.sigwaitinfo([signal.SIGTERM]).si_pid != main:
         pass

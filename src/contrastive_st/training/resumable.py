@@ -91,8 +91,8 @@ def _model(model: nn.Module) -> JsonObject:
 
 def _flat(name: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping) and value:
-        for part, own in value.items():
-            yield from _flat(f"{name}.{part}" if part else name, own)
+        for part, item in value.items():
+            yield from _flat(f"{name}.{part}" if part else name, item)
     else:
         yield name, value
 
@@ -100,13 +100,13 @@ def _flat(name: str, value: object) -> Iterator[tuple[str, object]]:
 def _object(value: object) -> object:
     """A collator or a loss in plain values: its class, and its public attributes that are plain themselves."""
     if isinstance(value, Mapping):
-        return {name: _object(own) for name, own in value.items()}
+        return {name: _object(item) for name, item in value.items()}
     result: JsonObject = {"": getattr(value, "__qualname__", type(value).__name__)}
-    for name, own in getattr(value, "__dict__", {}).items():
-        if not name.startswith("_") and isinstance(own, bool | int | float | str | None):
-            result[name] = own
-        elif not name.startswith("_") and isinstance(own, Mapping):
-            result[name] = {str(key): _object(part) for key, part in own.items() if hasattr(part, "__dict__")}
+    for name, item in getattr(value, "__dict__", {}).items():
+        if not name.startswith("_") and isinstance(item, bool | int | float | str | None):
+            result[name] = item
+        elif not name.startswith("_") and isinstance(item, Mapping):
+            result[name] = {str(key): _object(part) for key, part in item.items() if hasattr(part, "__dict__")}
     return result
 
 
@@ -129,9 +129,9 @@ def differences(then: Mapping[str, object], now: Mapping[str, object]) -> list[s
         if name in then and then[name] != now[name]
     ]
     result += [f"{name} was {then[name]} and is gone" for name in then if name not in now]
-    if lacking := [name for name in now if name not in then]:
-        more = f" and {len(lacking) - _LISTED} more" if len(lacking) > _LISTED else ""
-        result.append(f"its record lacks {', '.join(lacking[:_LISTED])}{more}")
+    if missing := [name for name in now if name not in then]:
+        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+        result.append(f"its record lacks {', '.join(missing[:_LISTED])}{more}")
     return result
 
 

@@ -193,8 +193,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self.keys is not None:
             self.beside_state.append(self.keys.save)
             self.add_callback(self.keys)
-        own = (self.order, self.publisher, self.throughput, self.learning, self.health, self.sigterm, FreeCores())
-        for callback in own:
+        callbacks = (self.order, self.publisher, self.throughput, self.learning, self.health, self.sigterm, FreeCores())
+        for callback in callbacks:
             self.add_callback(callback)
         for kind, shown in ((PrinterCallback, LogPrinter), (ProgressCallback, LogProgress)):
             if any(type(callback) is kind for callback in self.callback_handler.callbacks):
@@ -202,10 +202,10 @@ class ContrastiveTrainer(CheckpointTrainer):
                 if kind is ProgressCallback or not is_quiet():
                     self.add_callback(shown)
         if isinstance(board := self.pop_callback(TensorBoardCallback), TensorBoardCallback):
-            own_board = OneEventFile(board.tb_writer)
+            one_file = OneEventFile(board.tb_writer)
             # what is logged before training goes there too, not into a folder `runs` where the script runs
-            own_board.logging_dir = board.logging_dir or os.path.join(str(self.args.output_dir), default_logdir())
-            self.add_callback(own_board)
+            one_file.logging_dir = board.logging_dir or os.path.join(str(self.args.output_dir), default_logdir())
+            self.add_callback(one_file)
         self.validation.prepare()
 
     # ------------------------------------------------------------------ each trial of a search makes them again
@@ -250,10 +250,10 @@ class ContrastiveTrainer(CheckpointTrainer):
         if (handler := self.accelerator.ddp_handler) is not None:
             # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
             changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
-            own = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
+            options = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
             if isinstance(self.model, EncoderForCL):  # such as a pooler that nobody uses
-                own["find_unused_parameters"] = True
-            self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
+                options["find_unused_parameters"] = True
+            self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **options})
         plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
         model = self.core
         sharded = getattr(model, "_no_split_modules", None)
@@ -288,11 +288,11 @@ class ContrastiveTrainer(CheckpointTrainer):
                     "auto_find_batch_size starts again with weights that FSDP has sharded, and some have fewer "
                     f"rows than there are processes ({count}); give a per_device_train_batch_size that fits instead"
                 )
-        own_loss = "compute_loss_func" if self.compute_loss_func is not None else "an overridden compute_loss"
-        if own_loss == "compute_loss_func" or type(self).compute_loss is not ContrastiveTrainer.compute_loss:
+        custom_loss = "compute_loss_func" if self.compute_loss_func is not None else "an overridden compute_loss"
+        if custom_loss == "compute_loss_func" or type(self).compute_loss is not ContrastiveTrainer.compute_loss:
             for name in ("chunk_size", "chunk_tokens"):
                 if getattr(args, name):
-                    yield f"{name} does not call {own_loss}; give the loss as loss=..., or leave out {name}"
+                    yield f"{name} does not call {custom_loss}; give the loss as loss=..., or leave out {name}"
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             kind = getattr(core.config, "_attn_implementation", None)
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"
@@ -425,7 +425,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             if wrong := next((check for check in failed if not check.skips), None):
                 raise InputError(wrong.words())
             empty = bool(failed) and len(failed) == sum(check.skips for check in checks)
-            self.learning.saw(step, failed[0].words() if empty else None)
+            self.learning.count(step, failed[0].words() if empty else None)
             if not next(sound):
                 last = last_good(str(self.args.output_dir))
                 raise TrainingDiverged(
@@ -461,8 +461,8 @@ class ContrastiveTrainer(CheckpointTrainer):
             loss = getattr(getattr(self.core, "settings", None), "loss", Loss())
             self.data_collator = PlanningCollator(collator, loss, vocabulary)
         try:
-            own = self.order.loader(self._train_batch_size)
-            loader: DataLoader[object] = super().get_train_dataloader() if own is None else own
+            ordered = self.order.loader(self._train_batch_size)
+            loader: DataLoader[object] = super().get_train_dataloader() if ordered is None else ordered
         finally:
             self.data_collator = collator
         leave_sigterm(getattr(loader, "base_dataloader", loader))  # without what accelerate has wrapped around it
@@ -577,18 +577,18 @@ class ContrastiveTrainer(CheckpointTrainer):
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
         """As in transformers, without a trace in weights and random state, and with the metrics of `validation`."""
-        own, self.gather_function = self.validation, self.validation.gather
-        whole = contextlib.nullcontext() if self.is_in_train else preserved_weights(self.model)  # then they may be cast
-        with whole, preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
+        validation, self.gather_function = self.validation, self.validation.gather
+        guard = contextlib.nullcontext() if self.is_in_train else preserved_weights(self.model)  # then they may be cast
+        with guard, preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
             output = super().evaluation_loop(
                 dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
             )
-            result, metrics = own.metrics(), output.metrics or {}
+            result, metrics = validation.metrics(), output.metrics or {}
         if "loss" in self.args.include_for_metrics and "loss" in result:  # transformers has that of each batch
             metrics[f"{metric_key_prefix}_loss"] = result["loss"]
         for name, value in result.items():  # what `compute_metrics` calls the same stays
             metrics.setdefault(f"{metric_key_prefix}_{name}", value)
-        metrics.update(own.evaluator_metrics(metric_key_prefix))
+        metrics.update(validation.evaluator_metrics(metric_key_prefix))
         metrics.pop(f"{metric_key_prefix}_model_preparation_time", None)
         return output._replace(metrics=metrics)
 

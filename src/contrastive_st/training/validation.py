@@ -187,14 +187,14 @@ def shares(parts: Mapping[str | None, range], batch_size: int, rank: int = 0, wo
         count = max(min(math.ceil(len(rows) / batch_size), len(rows) // 2), 1)
         ends = [i * len(rows) // count for i in range(count + 1)]
         batches = [Share(part, rows[start:end]) for start, end in itertools.pairwise(ends)]
-        own = batches[rank::world]
-        if len(own) < math.ceil(count / world):
-            own.append(batches[0]._replace(counts=False))
-        result += own
+        of_rank = batches[rank::world]
+        if len(of_rank) < math.ceil(count / world):
+            of_rank.append(batches[0]._replace(counts=False))
+        result += of_rank
     return result
 
 
-class _Found:
+class _PartResult:
     """What a process found in one part: the sum of its losses, and the views, hashes and targets of its rows."""
 
     def __init__(self) -> None:
@@ -220,9 +220,9 @@ class _Found:
             result["loss"] = gather.sum(self.loss).item() / (gather.total(self.rows) or math.nan)
         if self.kept:
             views, hashes, targets = zip(*self.kept, strict=True)
-            wanted = None if targets[0] is None else torch.cat(targets)
-            found = torch.cat(views), wanted, torch.cat(hashes)
-            result |= validation_metrics(*found, loss_fn, gather, part=part, **compared)
+            all_targets = None if targets[0] is None else torch.cat(targets)
+            measured = torch.cat(views), all_targets, torch.cat(hashes)
+            result |= validation_metrics(*measured, loss_fn, gather, part=part, **compared)
         return result
 
 
@@ -258,14 +258,14 @@ class Validation:
         """
         args, data = self.trainer.args, self.trainer.eval_dataset
         rows = {None: data} if not isinstance(data, dict) else data
-        kinds = [self._kinds(own) for own in rows.values() if own is not None]
+        kinds = [self._kinds(one) for one in rows.values() if one is not None]
         if kinds:
             self.trainer.add_callback(LogAtEvaluation())
-        given = [type(callback) for callback in self.trainer.callback_handler.callbacks]
-        stops = args.early_stopping_patience or EarlyStoppingCallback in given
+        types = [type(callback) for callback in self.trainer.callback_handler.callbacks]
+        stops = args.early_stopping_patience or EarlyStoppingCallback in types
         kept = args.load_best_model_at_end or stops or args.save_strategy == "best"
         if kept and args.metric_left_open:
-            measures = [] if isinstance(data, dict) else [kind for own in kinds for kind in own.values() if kind]
+            measures = [] if isinstance(data, dict) else [kind for parts in kinds for kind in parts.values() if kind]
             choice = "loss" if kinds and not isinstance(data, dict) and self.collator is None else None
             named = {} if self.evaluation is None else self.evaluation.main_names
             if (choice := choice or next(iter([*measures, *sorted(named)]), None)) is None:
@@ -279,7 +279,7 @@ class Validation:
                     "metric_for_best_model"
                 )
             args.metric_for_best_model, args.greater_is_better = choice, named.get(choice, choice != "loss")
-        if args.early_stopping_patience and EarlyStoppingCallback not in given:
+        if args.early_stopping_patience and EarlyStoppingCallback not in types:
             self.trainer.add_callback(EarlyStoppingCallback(args.early_stopping_patience))
 
     def check_best_metric(self) -> None:
@@ -291,29 +291,29 @@ class Validation:
             InputError: it has not; names the metrics that there are.
         """
         args = self.trainer.args
-        wanted = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
+        metric = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
         if args.metric_for_best_model is None or args.eval_strategy == "no":
             return
-        known = self.evaluated or self._names()
-        if wanted not in known and not self.evaluated and (self.evaluation or self.trainer.compute_metrics):
-            known = set(self.trainer.evaluate())
-        if wanted not in known:
+        names = self.evaluated or self._names()
+        if metric not in names and not self.evaluated and (self.evaluation or self.trainer.compute_metrics):
+            names = set(self.trainer.evaluate())
+        if metric not in names:
             raise InputError(
-                f"metric_for_best_model {args.metric_for_best_model}: an evaluation has {_listed(known)}; "
+                f"metric_for_best_model {args.metric_for_best_model}: an evaluation has {_listed(names)}; "
                 "choose one of them"
             )
 
     def _names(self) -> set[str]:
         """The names of the metrics of rows and evaluator, without an evaluation."""
-        data, known = self.trainer.eval_dataset, set[str]()
+        data, names = self.trainer.eval_dataset, set[str]()
         for name, rows in (data if isinstance(data, dict) else {None: data}).items():
             for part, kind in (self._kinds(rows) if rows is not None else {}).items():
                 of_kind = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
                 for metric in (*of_kind, *(() if self.collator else ("loss",))):
-                    known |= {"_".join(filter(None, ("eval", name, own, metric))) for own in {part, None}}
+                    names |= {"_".join(filter(None, ("eval", name, prefix, metric))) for prefix in {part, None}}
         if self.evaluation and not isinstance(data, dict):
-            known |= {f"eval_{name}" for name in self.evaluation.main_names}
-        return known
+            names |= {f"eval_{name}" for name in self.evaluation.main_names}
+        return names
 
     def _kinds(self, data: Any) -> dict[str | None, str | None]:
         """The measure of each part of the rows, or None, from the first rows of each.
@@ -330,12 +330,12 @@ class Validation:
                 raise InputError(f"the validation data {f'{part} ' if part else ''}have no rows; give some")
             with preserved_random_state():
                 batch = (self.collator or self.trainer.data_collator)([data[i] for i in rows[:2]])
-            targets, own = _own_targets(batch.get("targets"), part), loss_fn.in_use(part)[0]
+            targets, loss = _targets_of_part(batch.get("targets"), part), loss_fn.in_use(part)[0]
             hashes = text_hashes(batch["input_ids"], batch.get("attention_mask"), batch.get("text_mask"))
             single = bool((hashes == hashes[:, :1]).all())
-            kinds[part] = None if single else own.measure(batch["input_ids"].shape[1], targets)
-            lacking = self.trainer.compute_metrics is None and kinds[part] is None
-            if lacking and (self.collator is not None or (single and own.needs_two_texts)):
+            kinds[part] = None if single else loss.measure(batch["input_ids"].shape[1], targets)
+            no_metric = self.trainer.compute_metrics is None and kinds[part] is None
+            if no_metric and (self.collator is not None or (single and loss.needs_two_texts)):
                 raise InputError(
                     "validation needs pairs, triplets or scored pairs, or labelled pairs with the loss softmax: there "
                     "is no metric for vectors of other rows; give such a validation file and its eval_collator"
@@ -348,14 +348,14 @@ class Validation:
         rows: Any = numbered_as(data if hasattr(data, "__len__") else list(data), trainer.train_dataset)
         parts = parts_of(rows)
         self._measures = self._kinds(rows) if measured else dict.fromkeys(parts)
-        own = shares(parts, trainer.args.eval_batch_size, *processes())
-        self._shares: Iterator[Share] = iter(own)
-        self._found: dict[str | None, _Found] = {part: _Found() for part in parts}
+        batches = shares(parts, trainer.args.eval_batch_size, *processes())
+        self._shares: Iterator[Share] = iter(batches)
+        self._results: dict[str | None, _PartResult] = {part: _PartResult() for part in parts}
         settings = getattr(trainer.core, "settings", None)
         loss = Loss() if self.collator else getattr(settings, "loss", Loss())
         loader: DataLoader[object] = DataLoader(
             rows,
-            batch_sampler=[list(share.rows) for share in own],
+            batch_sampler=[list(share.rows) for share in batches],
             collate_fn=PlanningCollator(self.collator or trainer.data_collator, loss),
             num_workers=trainer.args.dataloader_num_workers,
         )
@@ -371,15 +371,15 @@ class Validation:
         share = self._share = next(self._shares)
         masked = ("mlm_input_ids", "mlm_targets", "predicted") if "mlm_targets" in inputs else ()  # of the added loss
         with deferred_checks() as checks:
-            loss, views = self._judge(model, {name: x for name, x in inputs.items() if name not in masked})
+            loss, views = self._evaluate(model, {name: x for name, x in inputs.items() if name not in masked})
         failed = [check for check in checks if not check.fine]
         if wrong := next((check for check in failed if not check.skips), None):
             raise InputError(wrong.words())
         kept, views = None, views.detach()
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         if self._measures[share.part] is not None:
-            kept = views, hashes, _own_targets(inputs.get("targets"), share.part)
-        self._found[share.part].add(share, loss, kept, counts=not failed)
+            kept = views, hashes, _targets_of_part(inputs.get("targets"), share.part)
+        self._results[share.part].add(share, loss, kept, counts=not failed)
         targets = inputs.get("targets", ())
         if share.part is not None:  # of integers and of floats, which are joined
             targets = targets.float()
@@ -390,7 +390,7 @@ class Validation:
         rows = len(self._share.rows) if self._share.counts else 0
         return recursively_apply(lambda x: default_gather()(x[:rows].contiguous()), tensors)
 
-    def _judge(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, Tensor]:
+    def _evaluate(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, Tensor]:
         """The loss of a batch, or None with an `eval_collator`; and its views `[B, V, d]`."""
         core, chunks = self.trainer.accelerator.unwrap_model(model), Chunks.of(self.trainer)
         chunked = chunks.size or chunks.tokens
@@ -422,13 +422,13 @@ class Validation:
         """The metrics of each part by its name, and their means; a collective call."""
         core, gather = self.trainer.core, default_gather()
         compared = {"similarity": similarity_of(core), "truncate_dim": truncate_dim_of(core)}
-        every = {part: own.metrics(core.loss_fn, gather, part, **compared) for part, own in self._found.items()}
-        self._found = {}
+        every = {part: result.metrics(core.loss_fn, gather, part, **compared) for part, result in self._results.items()}
+        self._results = {}
         if None in every:
             return every[None]
-        named = {f"{part}_{name}": value for part, own in every.items() for name, value in own.items()}
-        names = dict.fromkeys(name for own in every.values() for name in own)
-        return named | {name: float(np.mean([own[name] for own in every.values() if name in own])) for name in names}
+        named = {f"{part}_{name}": value for part, one in every.items() for name, value in one.items()}
+        names = dict.fromkeys(name for one in every.values() for name in one)
+        return named | {name: float(np.mean([one[name] for one in every.values() if name in one])) for name in names}
 
     def evaluator_metrics(self, prefix: str) -> dict[str, float]:
         """The metrics of the evaluator.
@@ -487,10 +487,10 @@ def preserved_weights(model: nn.Module) -> Iterator[None]:
 def check_validation(args: ContrastiveTrainingArguments, eval_dataset: object, evaluator: object) -> None:
     """Raise `InputError` if a run is to be evaluated, and has no data for it."""
     names = ("early_stopping_patience", "load_best_model_at_end", "eval_strategy")
-    asked, given = next((name, value) for name in names if (value := getattr(args, name)))
+    asked, value = next((name, value) for name in names if (value := getattr(args, name)))
     if args.eval_strategy != "no" and not eval_dataset and evaluator is None:
         raise InputError(
-            f"{asked} {str(getattr(given, 'value', given)).lower()} needs validation data; give --validation_file or "
+            f"{asked} {str(getattr(value, 'value', value)).lower()} needs validation data; give --validation_file or "
             "--validation_split, or in Python eval_dataset=..."
         )
 
@@ -510,9 +510,9 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(name.removeprefix("eval_") for name in sorted(names) if not name.endswith(_TIMES))
 
 
-def _own_targets(targets: Tensor | None, part: str | None) -> Tensor | None:
+def _targets_of_part(targets: Tensor | None, part: str | None) -> Tensor | None:
     """The targets without the number of the data set, which comes first in a mixture."""
     if targets is None or part is None:
         return targets
-    own = targets[:, 1:]
-    return None if not own.shape[1] else own[:, 0] if own.shape[1:] == (1,) else own
+    rest = targets[:, 1:]
+    return None if not rest.shape[1] else rest[:, 0] if rest.shape[1:] == (1,) else rest

@@ -115,7 +115,7 @@ class Segment:
     def postings(self, keys: Iterable[int]) -> Iterator[Postings]:
         """The postings of those of the lexemes that a document has."""
         page = self.keys, self.counts, self.documents, self.times
-        return filter(None, (found_on(page, key) for key in keys))
+        return filter(None, (postings_on(page, key) for key in keys))
 
 
 def read_page(page: bytes) -> Page:
@@ -127,14 +127,14 @@ def read_page(page: bytes) -> Page:
     return keys, counts, np.frombuffer(page, "<u4", total, start), np.frombuffer(page, "u1", total, start + 4 * total)
 
 
-def found_on(page: Page, key: int) -> Postings | None:
+def postings_on(page: Page, key: int) -> Postings | None:
     """The postings of a lexeme on a page; None if it is not there."""
     keys, counts, documents, times = page
-    place = int(np.searchsorted(keys, key))
-    if place == len(keys) or keys[place] != key:
+    position = int(np.searchsorted(keys, key))
+    if position == len(keys) or keys[position] != key:
         return None
-    start = int(counts[:place].sum(dtype=np.int64))
-    rows = slice(start, start + int(counts[place]))
+    start = int(counts[:position].sum(dtype=np.int64))
+    rows = slice(start, start + int(counts[position]))
     return documents[rows], times[rows]
 
 

@@ -216,11 +216,11 @@ class Delete(StoreCommand):
             ids = {as_id(line): line.strip() for line in lines if line.strip()}
         with closing(open_index(self.store, self.collection)) as opened:
             index = writable(opened, str(self.store or "the store"))
-            known = set() if filter else set(index.known(list(ids)))
-            if unknown := [name for id, name in ids.items() if id not in known]:
+            present = set() if filter else set(index.known(list(ids)))
+            if unknown := [name for id, name in ids.items() if id not in present]:
                 note(f"no document has {len(unknown):,} of the ids: {one_line(', '.join(unknown[:10]))}"
                      + ", ..." * (len(unknown) > 10))  # fmt: skip
-            count = index.count(filter) if filter else len(known)
+            count = index.count(filter) if filter else len(present)
             which = f"with {filter}" if filter else f"of {len(ids):,} ids"
             tell(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}")
             check_filter(index, filter, count > 0)
@@ -351,9 +351,9 @@ def _knows(index: VectorIndex, counted: Counter[bool]) -> Callable[[list[str]], 
         return None
 
     def knows(texts: list[str]) -> Any:
-        known = encoder.knows(texts)
-        counted.update(known.tolist())
-        return known
+        answers = encoder.knows(texts)
+        counted.update(answers.tolist())
+        return answers
 
     return knows
 
@@ -401,7 +401,7 @@ class Group(Options):
         rows = rows_with_text(table, column)
         texts = [row[column] for row in rows]
         shown = progress_is_shown()
-        number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        number = {text: index for index, text in enumerate(dict.fromkeys(texts))}
         encoder = open_encoder(self.model, pooling=self.pooling)
         known = encoder.knows(list(number))  # all others have the same vector, which does not depend on the text
         distinct = encoder.encode(list(number), show_progress_bar=shown) * known[:, None]

@@ -53,10 +53,10 @@ def joined(types: Iterable[str | None]) -> str | None:
         >>> joined(["number", None]), joined(["date", "text"]), joined(["text", "list of text"]), joined(["number", "text"])
         ('number', 'text', 'list of text', 'mixed')
     """  # noqa: E501
-    given = {one for one in types if one is not None}
-    if any(one.startswith(LIST) for one in given):
-        return LIST + str(joined(one.removeprefix(LIST) for one in given))
-    return next(iter(given), None) if len(given) < 2 else "text" if given == {"date", "text"} else MIXED
+    kinds = {one for one in types if one is not None}
+    if any(one.startswith(LIST) for one in kinds):
+        return LIST + str(joined(one.removeprefix(LIST) for one in kinds))
+    return next(iter(kinds), None) if len(kinds) < 2 else "text" if kinds == {"date", "text"} else MIXED
 
 
 def joined_types(*types: Mapping[str, str]) -> dict[str, str]:
@@ -87,7 +87,7 @@ def types_of(items: Iterable[Mapping[str, object]]) -> dict[str, str]:
     return result
 
 
-def parse_types(given: Iterable[str]) -> dict[str, str]:
+def parse_types(options: Iterable[str]) -> dict[str, str]:
     """The types of `--types`, each `column=type`.
 
     Example:
@@ -95,7 +95,7 @@ def parse_types(given: Iterable[str]) -> dict[str, str]:
         {'price': 'number'}
     """
     result = {}
-    for one in given:
+    for one in options:
         name, mark, kind = one.rpartition("=")
         if not mark or not name:
             raise InputError(f"--types {one}: write COLUMN=TYPE, such as price=number")

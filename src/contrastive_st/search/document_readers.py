@@ -260,16 +260,16 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
         if "password" in str(error):
             raise Encrypted(f"{source} is encrypted; save it without a password") from None
         raise
-    said = result.metadata
-    authors = said.get("authors") or said.get("created_by") or said.get("from_email") or []
-    authors, date = [authors] if isinstance(authors, str) else authors, str(said.get("created_at") or "")
+    metadata = result.metadata
+    authors = metadata.get("authors") or metadata.get("created_by") or metadata.get("from_email") or []
+    authors, date = [authors] if isinstance(authors, str) else authors, str(metadata.get("created_at") or "")
     with contextlib.suppress(ValueError, TypeError):  # a date of a mail; any other is as it is
         date = parsedate_to_datetime(date).isoformat()
     facts = {
-        "title": " ".join(str(said.get("title") or said.get("subject") or "").split()),
+        "title": " ".join(str(metadata.get("title") or metadata.get("subject") or "").split()),
         "author": authors[0] if len(authors) == 1 else authors,
         "date": date,
-        "keywords": said.get("keywords"),
+        "keywords": metadata.get("keywords"),
     }
     facts = {name: value for name, value in facts.items() if value}
     parts = [{"text": result.content}]

@@ -52,7 +52,7 @@ class Document:
         where: its file and row, for messages.
         file: the name of its file in a folder.
         number: its row in that file.
-        whole: it is all of that file.
+        entire: it is all of that file.
         ids: the cell of the column of ids, by its name, also if that is not among the metadata; empty if there is none.
     """
 
@@ -63,7 +63,7 @@ class Document:
     where: str = ""
     file: str = ""
     number: int = 0
-    whole: bool = False
+    entire: bool = False
     ids: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -178,7 +178,7 @@ def open_corpus(
         parts = [*choice.asked, hub_split, *(part for pair in digests.items() for part in pair)]
 
         def opened(report: Report) -> Table:
-            table, others = open_table(source, split=hub_split), [own for own in splits_of(path) if own != hub_split]
+            table, others = open_table(source, split=hub_split), [part for part in splits_of(path) if part != hub_split]
             note = f"split {hub_split} alone is read (--hub_split reads another: {', '.join(others)})"
             return replace(table, notes=(*table.notes, note)) if others else table
 
@@ -197,8 +197,8 @@ def open_corpus(
     if folder:
         return _folder_corpus(name, files_in(path), choice)
     check_file(path, source)
-    if format_of(path) not in (known := (*TABLES, *READERS)):
-        extension, formats = path.suffix or "no extension", ", ".join(known)
+    if format_of(path) not in (suffixes := (*TABLES, *READERS)):
+        extension, formats = path.suffix or "no extension", ", ".join(suffixes)
         raise InputError(f"{source}: no reader for {extension}; save or name it as one of {formats}")
     state = lambda: digest_of([*choice.asked, Path(name).name, content_digests(name, {"": str(path)})[""]])
     read_file = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
@@ -267,9 +267,9 @@ def cut(corpus: Corpus, into: str) -> Corpus:
                 yield document
                 continue
             for number, chunk in enumerate(chunks):
-                place = {values.OF_DOCUMENT: document.number if document.file else document.row, values.PART: number}
-                metadata = {**document.metadata, **place}
-                yield replace(document, text=chunk, metadata=metadata, whole=False)
+                of_part = {values.OF_DOCUMENT: document.number if document.file else document.row, values.PART: number}
+                metadata = {**document.metadata, **of_part}
+                yield replace(document, text=chunk, metadata=metadata, entire=False)
 
     return _as(corpus, read, [into], lambda rest: cut(rest, into))
 
@@ -292,13 +292,13 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         rows: dict[int, int] = {}
         for document in corpus.read(report):
             where = document.where or f"{corpus.name}, row {document.row + 1}"
-            given = {**values.given_and_own(document.metadata)[0], **document.ids}
-            cell = next((cell for name, cell in given.items() if values.nfc(name) == values.nfc(column)), None)
+            cells = {**values.given_and_own(document.metadata)[0], **document.ids}
+            cell = next((cell for name, cell in cells.items() if values.nfc(name) == values.nfc(column)), None)
             try:
                 cell = values.plain(cell)
                 id = values.as_id(cell)
             except InputError as error:
-                there = ", ".join(given) or "none"
+                there = ", ".join(cells) or "none"
                 fault = f"there is no {column}" if cell is None else error
                 advice = f"give another --id_column (of {there}), or '' for ids of rows or paths"
                 raise InputError(f"{where}: {fault}; {advice}") from error
@@ -355,12 +355,12 @@ def by_file(corpus: Corpus) -> Corpus:
         corpus = replace(corpus, files=Files({"": corpus.fingerprint}), rest=lambda files: nothing)
 
     def read(report: Report) -> Iterator[Document]:
-        place, seen = "", Counter[str]()
+        previous, seen = "", Counter[str]()
         for document in corpus.read(report):
             key = f"{corpus.name}/{document.file}" + ("" if document.id is None else f"/{document.id}")
-            if key != place:
-                place, seen = key, Counter()
-            if not document.whole:
+            if key != previous:
+                previous, seen = key, Counter()
+            if not document.entire:
                 content = digest_of([document.text])
                 key += f"#{content}" + (f"-{seen[content]}" if seen[content] else "")
                 seen[content] += 1
@@ -512,10 +512,10 @@ class _Choice:
 
     def _of_table(self, table: Table, first: int, report: Report, file: str, named: set[str]) -> Iterator[Document]:
         """The documents of a table, the blank ones too; their rows are numbered from `first`."""
-        columns, whole = list[str](), table.unit == _DOCUMENT
+        columns, entire = list[str](), table.unit == _DOCUMENT
         for note in table.notes:
             report.say(note, table.source)
-        for place, (number, cells) in enumerate(table):
+        for index, (number, cells) in enumerate(table):
             for note in cells.get(NOTES, ()):
                 report.say(note, table.source)
             if not columns:
@@ -534,7 +534,7 @@ class _Choice:
             if file:
                 kept.setdefault("file", file)
             where, ids = table.where(number), self._ids(table, cells)
-            yield Document(text, values.as_held(kept), first + place, None, where, file, place, whole, ids)
+            yield Document(text, values.as_held(kept), first + index, None, where, file, index, entire, ids)
 
     def _ids(self, table: Table, cells: Mapping[str, object]) -> dict[str, object]:
         """The cell of the column of ids of a row, by its name, as it is written unless `types` has its type."""
@@ -571,9 +571,9 @@ class _Choice:
             if name in self.types:
                 return as_type(values.plain(cell), self.types[name])
             written = table.is_written(name) and self.why.get(name) != _RECORDED
-            found = value_in(cell, self.decided.get(values.storable(name)), written)
-            held = found if written else as_recorded(found, self.former.get(name, ""))
-            if held != found:
+            typed = value_in(cell, self.decided.get(values.storable(name)), written)
+            held = typed if written else as_recorded(typed, self.former.get(name, ""))
+            if held != typed:
                 report.say("values get the type of the collection (--types sets another)", f"column {name}")
             return held
 
@@ -622,12 +622,12 @@ class _Choice:
         if lines:
             return table
 
-        def whole() -> Iterator[Row]:
+        def read_file() -> Iterator[Row]:
             with reading(source), open_bytes(path) as file:
                 text, front = front_matter(decode(file.read(), source)[0])
             return _rows([{"file": entry.name, **front, "text": text}])
 
-        return replace(table, unit=_DOCUMENT, read=whole)
+        return replace(table, unit=_DOCUMENT, read=read_file)
 
 
 def _rows(cells: Iterable[dict[str, object]]) -> Iterator[Row]:

@@ -101,13 +101,13 @@ def encode_file(
     """
     if choice("precision", precision, VECTOR_PRECISIONS) != "int8" and ranges is not None:
         raise InputError(f"ranges are for int8, not for {precision}; leave them out")
-    output, given = check_target(Path(output), overwrite, formats=_FORMATS), None
+    output, bounds = check_target(Path(output), overwrite, formats=_FORMATS), None
     if ranges is not None:
         with about(ranges):
-            given = np.lib.format.read_array(io.BytesIO(Path(ranges).read_bytes()), allow_pickle=False)
-            if given.ndim != 2 or len(given) != 2 or not np.isfinite(given).all():
+            bounds = np.lib.format.read_array(io.BytesIO(Path(ranges).read_bytes()), allow_pickle=False)
+            if bounds.ndim != 2 or len(bounds) != 2 or not np.isfinite(bounds).all():
                 raise InputError(f"{ranges}: give a .npy file [2, d] with the lowest and the highest values, finite")
-        given = given.astype(np.float32)
+        bounds = bounds.astype(np.float32)
     with _part_folder(output) as folder:
         name = None
         if source == "-":  # stdin is written to the disk first
@@ -122,9 +122,9 @@ def encode_file(
         made_of = {
             "source": corpus.fingerprint, "column": column, "model": encoder.fingerprint, "normalize": normalize,
             "model_precision": getattr(encoder, "precision", "fp32"), "precision": precision, "piece": PIECE,
-            "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
+            "ranges": None if bounds is None else hashlib.blake2b(bounds.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
-        growing = _Growing(output, folder, made_of, encoder.dimension, given, overwrite)
+        growing = _Growing(output, folder, made_of, encoder.dimension, bounds, overwrite)
         with growing.file:
             before, truncated, unknown, prompt = growing.rows, 0, 0, encoder.prompt_text()
             with tqdm(
@@ -216,11 +216,11 @@ class _Growing:
             import pyarrow as pa
             from pyarrow import parquet
 
-            kind, whole = pa.list_(pa.from_numpy_dtype(self.kind), self.width), self.folder / _WHOLE
+            kind, complete = pa.list_(pa.from_numpy_dtype(self.kind), self.width), self.folder / _WHOLE
             schema = pa.schema([("text", pa.string()), ("embedding", kind)])
             self.file.seek(_HEADER)
             with (
-                atomic_write(whole, overwrite=True) as path,
+                atomic_write(complete, overwrite=True) as path,
                 parquet.ParquetWriter(path, schema, use_dictionary=False) as writer,
             ):
                 for piece in in_chunks(texts(), PIECE):
@@ -231,14 +231,14 @@ class _Growing:
                     table = pa.table([pa.array(piece, pa.string()), vectors], schema=schema)
                     writer.write_table(table, row_group_size=len(piece))
         else:
-            whole = self.folder / _ROWS
+            complete = self.folder / _ROWS
             with write_errors(self.output):
                 self.file.seek(0)
                 self.file.write(_header(self.kind, (self.rows, self.width)))
                 self._to_disk()
         check_target(self.output, self.overwrite)
         with write_errors(self.output):
-            os.replace(whole, self.output)
+            os.replace(complete, self.output)
         (self.folder / _STATE).unlink()
 
     # ------------------------------------------------------------------ inside

@@ -208,11 +208,11 @@ class ExactIndex(VectorIndex):
         check_model(made, fingerprint, str(folder))
         if missing := shards.missing():
             logger.warning(missing)
-        place = _laid_out(shards)
-        with pa.memory_map(str(place / "documents.arrow")) as file:
+        prepared = _laid_out(shards)
+        with pa.memory_map(str(prepared / "documents.arrow")) as file:
             table = pa.ipc.open_file(file).read_all()
         texts, metadata = _Column(table["text"]), _Column(table["metadata"], json.loads)
-        vectors, codes = _opened(shards, place, precision or made.precision)
+        vectors, codes = _opened(shards, prepared, precision or made.precision)
         index = cls(table["id"].to_numpy(), texts, vectors, metadata, made.fingerprint, made.model, codes)
         index.recorded_types = made.types
         return index
@@ -228,8 +228,8 @@ class ExactIndex(VectorIndex):
         """As for `VectorIndex`; with codes, all are compared by them first unless `exact` is set."""
         rows = self._matching(asked.filter) if asked.filter else None
         if asked.text is None:
-            found = self._nearest(asked, asked.k, rows)
-            return [self._hits(*result) for result in zip(*found, strict=True)]
+            neighbors = self._nearest(asked, asked.k, rows)
+            return [self._hits(*result) for result in zip(*neighbors, strict=True)]
         near = self._nearest(asked, asked.candidates, rows)[0][0]
         words, postings = self._by_words(asked.text, asked.candidates, rows)
         union = np.union1d(near, words)
@@ -313,8 +313,8 @@ class ExactIndex(VectorIndex):
         return np.take_along_axis(near, places, axis=1), scores
 
     def _matching(self, filter: Filter) -> Ids:
-        whole = lambda i: with_document(self._of(i), int(self.ids[i]), self._texts[i])
-        read = whole if filter.of_document else self._of
+        complete = lambda i: with_document(self._of(i), int(self.ids[i]), self._texts[i])
+        read = complete if filter.of_document else self._of
         return np.array([i for i in range(len(self)) if filter.holds(read(i))], dtype=np.int64)
 
     def _by_words(self, text: str, k: int, rows: Ids | None) -> tuple[Ids, list[Postings]]:
@@ -340,10 +340,10 @@ class ExactIndex(VectorIndex):
         return dict(self._metadata[row])
 
     def _places(self, ids: Sequence[Id]) -> Ids:
-        wanted = as_ids(ids)
-        at = np.minimum(np.searchsorted(self.ids, wanted, sorter=self._order), max(len(self) - 1, 0))
+        numbers = as_ids(ids)
+        at = np.minimum(np.searchsorted(self.ids, numbers, sorter=self._order), max(len(self) - 1, 0))
         places = self._order[at] if len(self) else np.empty(0, dtype=np.int64)
-        if len(places) < len(wanted) or (self.ids[places] != wanted).any():
+        if len(places) < len(numbers) or (self.ids[places] != numbers).any():
             all_known(ids, self.ids)
         return places
 
@@ -375,34 +375,34 @@ def _laid_out(shards: ShardFolder) -> Path:
     paths = shards.paths()
     if not paths:
         raise InputError(f"{shards.folder} has no shards yet; encode the corpus first")
-    place = shards.folder / "exact"
+    folder = shards.folder / "exact"
     state = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
     try:
-        if json.loads((place / "state.json").read_text()) == state:
-            return place
+        if json.loads((folder / "state.json").read_text()) == state:
+            return folder
     except (OSError, ValueError):
         pass
-    with write_errors(place, "the first search writes it; search once from an account that may, or copy the folder"):
-        place.mkdir(exist_ok=True)
+    with write_errors(folder, "the first search writes it; search once from an account that may, or copy the folder"):
+        folder.mkdir(exist_ok=True)
         for name in ("state.json", *_FILES.values()):
-            (place / name).unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("metadata", pa.string())])
     precision, dim = shards.encoding.precision, shards.encoding.dimension
     with ExitStack() as stack:
-        documents = stack.enter_context(atomic_write(place / "documents.arrow", overwrite=True))
-        fill, filled = stack.enter_context(_new_array(place, precision, rows, dim)), 0
+        documents = stack.enter_context(atomic_write(folder / "documents.arrow", overwrite=True))
+        fill, filled = stack.enter_context(_new_array(folder, precision, rows, dim)), 0
         with pa.OSFile(str(documents), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for path in paths:
                 table, stored = read_table(path)
                 fill(filled, stored)
                 writer.write_table(table.select(schema.names).cast(schema))
                 filled += len(table)
-    write_json(place / "state.json", state)
-    return place
+    write_json(folder / "state.json", state)
+    return folder
 
 
-def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Vectors | Codes, Codes | None]:
+def _opened(shards: ShardFolder, folder: Path, precision: str) -> tuple[Vectors | Codes, Codes | None]:
     """The vectors of a prepared folder, and the codes to compare first, which are made if they are missing."""
     held, dim = shards.encoding.precision, shards.encoding.dimension
     if choice("precision", precision, VECTOR_PRECISIONS) != held != "float32":
@@ -411,41 +411,41 @@ def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Vectors |
             f"--storage {precision}"
         )
     if held != "float32":
-        codes = Codes(np.load(place / _FILES[held], mmap_mode="r"), dim, shards.ranges)
+        codes = Codes(np.load(folder / _FILES[held], mmap_mode="r"), dim, shards.ranges)
         return codes, codes
-    vectors = np.load(place / "vectors.npy", mmap_mode="r")
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r")
     if precision == held:
         return vectors, None
-    if not (place / _FILES[precision]).exists():
-        _make_codes(place, vectors, precision)
+    if not (folder / _FILES[precision]).exists():
+        _make_codes(folder, vectors, precision)
     if hasattr(vectors._mmap, "madvise"):  # otherwise each row that is read brings its neighbours into memory
         vectors._mmap.madvise(mmap.MADV_RANDOM)
-    stored = np.load(place / _FILES[precision], mmap_mode="r")
+    stored = np.load(folder / _FILES[precision], mmap_mode="r")
     if precision == "int8":
-        return vectors, Codes(stored, dim, np.load(place / _RANGES))
+        return vectors, Codes(stored, dim, np.load(folder / _RANGES))
     return vectors, Codes(stored, dim, rotation=_rotation(dim))
 
 
-def _make_codes(place: Path, vectors: Vectors, precision: str) -> None:
+def _make_codes(folder: Path, vectors: Vectors, precision: str) -> None:
     blocks, ranges, rotation = [slice(i, i + _BLOCK) for i in range(0, len(vectors), _BLOCK)], None, None
     if precision == "int8":
         ranges = quantization_ranges(np.concatenate([[vectors[part].min(0), vectors[part].max(0)] for part in blocks]))
-        with atomic_write(place / _RANGES, overwrite=True) as path:
+        with atomic_write(folder / _RANGES, overwrite=True) as path:
             np.save(path, ranges)
     else:
         rotation = _rotation(vectors.shape[1])
-    with _new_array(place, precision, len(vectors), vectors.shape[1] if rotation is None else len(rotation.T)) as fill:
+    with _new_array(folder, precision, len(vectors), vectors.shape[1] if rotation is None else len(rotation.T)) as fill:
         for part in blocks:
             turned = vectors[part] if rotation is None else vectors[part] @ rotation
             fill(part.start, quantize(turned, precision, ranges))
 
 
 @contextmanager
-def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[Fill]:
+def _new_array(folder: Path, precision: str, rows: int, dim: int) -> Iterator[Fill]:
     """Write quantized or float32 vectors from some row on, into a file that appears when it is complete."""
     kind = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint64}[precision]
     shape = (-(-dim // 64), rows) if precision == "ubinary" else (rows, dim)
-    with atomic_write(place / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
+    with atomic_write(folder / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
         array = np.lib.format.open_memmap(path, "w+", kind, shape)
 
         def fill(start: int, stored: NDArray[np.generic]) -> None:

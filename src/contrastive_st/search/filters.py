@@ -11,8 +11,8 @@ list mean no value. `authors.name` is the column of that name or the value insid
 
 A column has the type that it got when it was indexed (`column_types.py`), and `Filter.of_types` refuses a value that is
 not of that type. Where an index has no type of a column, text in a filter is compared with each value by what that is:
-`year=1999` finds 1999 and "1999", `draft=true` finds true and "true". `Condition.wanted` lists all that a value equals,
-here and in PostgreSQL, so that both agree and an index serves it.
+`year=1999` finds 1999 and "1999", `draft=true` finds true and "true". `Condition.accepted` lists all that a value
+equals, here and in PostgreSQL, so that both agree and an index serves it.
 
 The columns `(id)` and `(text)` are the id and the text of a document, not metadata; an id is compared as `as_id` reads
 it. `(document)` and `(part)` are the numbers of the row and of the part where documents are split. Texts and names of
@@ -117,7 +117,7 @@ class Condition:
         return next((text[:size] for size in _PRECISIONS if text[size:] == _START[size : len(text)]), text)
 
     @cached_property
-    def wanted(self) -> dict[object, str | bool | Decimal]:
+    def accepted(self) -> dict[object, str | bool | Decimal]:
         """The values that are equal to one of the alternatives, by `_key`: each as a number, a boolean or text."""
         return {_key(one): one for value in self.values if value is not None for one in self._readings(value)}
 
@@ -140,7 +140,7 @@ class Condition:
 
         Example:
             >>> size = parse("size=1.10").parts[0]
-            >>> [*size.of_type("text").wanted.values(), *size.of_type("number").wanted.values()]
+            >>> [*size.of_type("text").accepted.values(), *size.of_type("number").accepted.values()]
             ['1.10', Decimal('1.10')]
         """
         kind = held.removeprefix(LIST)
@@ -164,7 +164,7 @@ class Condition:
         there = (value for value in values_of(metadata, self.column) if value is not None)
         values = [nfc(value) if isinstance(value, str) else value for value in there]
         if self.operator not in RANGES:
-            meets = (None in self.values and not values) or any(_key(value) in self.wanted for value in values)
+            meets = (None in self.values and not values) or any(_key(value) in self.accepted for value in values)
             return meets if self.operator == "=" else bool(values) and not meets
         return any(map(self._reaches, values))
 
@@ -250,11 +250,11 @@ def with_document(metadata: Mapping[str, object], id: int, text: str) -> dict[st
 Filterable = Filter | Condition | Mapping[str, object] | str | Sequence["Filterable"] | None
 
 
-def as_filter(given: Filterable) -> Filter:
+def as_filter(asked: Filterable) -> Filter:
     """A filter of what a caller gives.
 
     Args:
-        given: text (see `grammar`); a mapping of columns to a value, to a list of alternatives, or to values by
+        asked: text (see `grammar`); a mapping of columns to a value, to a list of alternatives, or to values by
             operator (`{"year": {">=": 2020, "<": 2030}}`); a list of these, all of which must hold; or None.
 
     Raises:
@@ -264,17 +264,17 @@ def as_filter(given: Filterable) -> Filter:
         >>> str(as_filter({"year": {">=": 2020, "<": 2030}, "topic": ["x", "y"]}))
         'year>=2020; year<2030; topic=x,y'
     """
-    if given is None or isinstance(given, Filter):
-        return given or Filter()
-    if isinstance(given, Condition):
-        return Filter((given,))
-    if isinstance(given, str):
-        return parse(given)
-    if not isinstance(given, Mapping):
-        return Filter(tuple(part for one in map(as_filter, given) for part in ([one], one.parts)[one.join == "and"]))
+    if asked is None or isinstance(asked, Filter):
+        return asked or Filter()
+    if isinstance(asked, Condition):
+        return Filter((asked,))
+    if isinstance(asked, str):
+        return parse(asked)
+    if not isinstance(asked, Mapping):
+        return Filter(tuple(part for one in map(as_filter, asked) for part in ([one], one.parts)[one.join == "and"]))
     conditions = []
-    for column, wanted in given.items():
-        for symbol, value in (wanted if isinstance(wanted, Mapping) else {"=": wanted}).items():
+    for column, operand in asked.items():
+        for symbol, value in (operand if isinstance(operand, Mapping) else {"=": operand}).items():
             values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
             scalars = tuple(_scalar(column, one) for one in values)
             conditions.append(Condition(storable(str(column)), str(_SAME.get(symbol, symbol)), scalars))
@@ -367,22 +367,22 @@ def values_of(metadata: Mapping[str, object], column: str) -> list[object]:
     for path in [[column], column.split(".")] if "." in column else [[column]]:
         inside: list[object] = [metadata]
         for name in path:
-            found = [item[name] for item in inside if isinstance(item, Mapping) and name in item]
-            inside = [value for one in found for value in (one if isinstance(one, list) else [one])]
+            cells = [item[name] for item in inside if isinstance(item, Mapping) and name in item]
+            inside = [value for one in cells for value in (one if isinstance(one, list) else [one])]
         result += inside
     return result
 
 
-def _scalar(column: str, given: object) -> Scalar:
-    if given is None:
+def _scalar(column: str, cell: object) -> Scalar:
+    if cell is None:
         return None
     value: object = None
     with suppress(InputError):
-        value = plain(given)
+        value = plain(cell)
     if not isinstance(value, (str, int, float)):
-        raise InputError(f"filter on {column!r}: {given!r} is not text, a finite number, a date, true, false or null")
-    if isinstance(given, datetime):
-        return str(given.isoformat())  # midnight is a moment here, not a whole day
+        raise InputError(f"filter on {column!r}: {cell!r} is not text, a finite number, a date, true, false or null")
+    if isinstance(cell, datetime):
+        return str(cell.isoformat())  # midnight is a moment here, not a whole day
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 
 
@@ -417,6 +417,6 @@ def _written(value: Scalar, special: str) -> str:
     """A column or a value as the grammar writes it."""
     if not isinstance(value, str):
         return json.dumps(value)
-    whole = value == value.strip() and value.isprintable() and not any(mark in value for mark in special)
-    bare = whole and value != "null" and not value.startswith(('"', "'", "=")) and not _is_of_sql(value)
+    printable = value == value.strip() and value.isprintable() and not any(mark in value for mark in special)
+    bare = printable and value != "null" and not value.startswith(('"', "'", "=")) and not _is_of_sql(value)
     return value if bare else json.dumps(value, ensure_ascii=False)

@@ -50,15 +50,15 @@ def files_in(folder: Path) -> list[Entry]:
     def closed(error: OSError) -> None:
         result.append(_entry(os.fsdecode(error.filename), folder, UNREADABLE))
 
-    for place, folders, files in os.walk(folder, onerror=closed):
-        check_log(place, folders)
+    for parent, folders, files in os.walk(folder, onerror=closed):
+        check_log(parent, folders)
         for name in list(folders):
-            path = f"{place}/{name}"
+            path = f"{parent}/{name}"
             reason = HIDDEN if name.startswith(".") else LINKED if os.path.islink(path) else ""
             if reason:
                 folders.remove(name)
                 result.append(_entry(path, folder, reason))
-        result += [_entry(path, folder, left_out(path)) for path in (f"{place}/{name}" for name in files)]
+        result += [_entry(path, folder, left_out(path)) for path in (f"{parent}/{name}" for name in files)]
     return sorted(result, key=lambda entry: entry.name)
 
 
@@ -111,15 +111,15 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
         unread: gets the names of files that cannot be read; without it, such a file is an error.
     """
     kept = own_cache("digests") / f"{digest_of([corpus])}.json"
-    known, result, now = dict[str, Any](), dict[str, str](), dict[str, object]()
+    cached, result, now = dict[str, Any](), dict[str, str](), dict[str, object]()
     with contextlib.suppress(OSError, ValueError):
-        known = json.loads(kept.read_bytes())
+        cached = json.loads(kept.read_bytes())
     for name, path in paths.items():
         try:
             with reading(path):
                 facts = os.stat(path)
                 state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
-                *then, digest = known.get(name) or [""]
+                *then, digest = cached.get(name) or [""]
                 result[name] = digest if then == state else digest_of_file(path)
         except (OSError, InputError):
             if unread is None:
@@ -128,7 +128,7 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
             continue
         if time.time_ns() - facts.st_mtime_ns > _FRESH:
             now[name] = [*state, result[name]]
-    if now != known:
+    if now != cached:
         with contextlib.suppress(InputError):  # without a writable cache, the digests are computed each time
             write_json(kept, now, indent=None)
     return result

@@ -46,8 +46,8 @@ def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: boo
     count = len(vectors)
     compared, least = (vectors, threshold) if bounds is None else (bounds, threshold - _SLACK)
 
-    def of_block(place: tuple[int, int]) -> Pairs:
-        i, j = place
+    def of_block(corner: tuple[int, int]) -> Pairs:
+        i, j = corner
         scores = compared[i : i + ROWS] @ compared[j : j + COLUMNS].T
         # 4 bytes a number: where many vectors are alike, nearly every pair of a block is near
         rows, columns = np.divmod(np.flatnonzero(scores >= least).astype(np.int32), np.int32(scores.shape[1]))
@@ -158,9 +158,9 @@ def paraphrase_mining(
         "batch_size": batch_size, "truncate_dim": truncate_dim, "prompt_name": prompt_name, "prompt": prompt,
         "show_progress_bar": show_progress_bar or None,
     }  # fmt: skip
-    given = {name: value for name, value in options.items() if value is not None}
+    arguments = {name: value for name, value in options.items() if value is not None}
     encoder, texts = as_encoder(model), as_list("sentences", sentences, str)
-    vectors: Any = encoder.encode(texts, **given)
+    vectors: Any = encoder.encode(texts, **arguments)
     limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
     # all others have the same vector, which does not depend on the text
     known = np.asarray(encoder.knows(texts), dtype=bool)
@@ -308,12 +308,12 @@ def _best_pairs(keys: list[NDArray[np.int64]], values: list[Vectors], most: int)
     return distinct[order], scores[order]
 
 
-def _embeddings(given: object, name: str = "embeddings") -> Vectors:
+def _embeddings(rows: object, name: str = "embeddings") -> Vectors:
     """An array `[N, d]` of floats; a single vector, and a list of vectors, are taken too."""
     as_array = lambda one: one.detach().cpu().float().numpy() if hasattr(one, "detach") else np.asarray(one)
-    if isinstance(given, (list, tuple)) and len(given) and hasattr(given[0], "detach"):
-        given = [as_array(row) for row in given]
-    result = np.atleast_2d(as_array(given))
+    if isinstance(rows, (list, tuple)) and len(rows) and hasattr(rows[0], "detach"):
+        rows = [as_array(row) for row in rows]
+    result = np.atleast_2d(as_array(rows))
     if result.ndim != 2 or not np.issubdtype(result.dtype, np.number):
         raise InputError(f"{name} of shape {result.shape}: give one vector for each text, [N, d]")
     return check_finite(result.astype(np.float32) if result.dtype != np.float64 else result, name)

@@ -385,7 +385,7 @@ def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
         contrastive_st.errors.InputError: there is no document talk-7
     """
     numbers: list[int] = as_ids(ids).tolist()
-    if missing := [given for given, number in zip(ids, numbers, strict=True) if number not in known]:
+    if missing := [id for id, number in zip(ids, numbers, strict=True) if number not in known]:
         raise InputError(f"there is no document {one_line(str(missing[0]), 60)}")
     return numbers
 
@@ -468,7 +468,7 @@ def fuse(
         return np.asarray(powers / powers.sum(where=first))
 
     scores = softmax(cosines) + math.sqrt(length / _SHORT) * softmax(shares)
-    return [int(place) for place in np.lexsort((ids, -scores, ~first))]
+    return [int(index) for index in np.lexsort((ids, -scores, ~first))]
 
 
 class UnknownColumn(InputError):
@@ -556,8 +556,8 @@ class Sample:
 def known_of(batch: Batch) -> Batch:
     """The documents of a batch of which the model knows a token; after a move to another model, others have zeros."""
     ids, texts, metadata, vectors = batch
-    known = np.flatnonzero(vectors.any(axis=1))
-    return ids[known], [texts[i] for i in known], [metadata[i] for i in known], vectors[known]
+    rows = np.flatnonzero(vectors.any(axis=1))
+    return ids[rows], [texts[i] for i in rows], [metadata[i] for i in rows], vectors[rows]
 
 
 def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:

@@ -132,8 +132,8 @@ class Index(CollectionCommand):
         started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
         if self.corpus and is_folder_of_shards(self.corpus):
             shards, usual = ShardFolder(self.corpus), {spec.name: spec.default for spec in fields(self)}
-            if given := [f"--{name}" for name in _OF_TEXTS if getattr(self, name) != usual[name]]:
-                raise InputError(f"{self.corpus} has vectors and their texts already; leave out {', '.join(given)}")
+            if flags := [f"--{name}" for name in _OF_TEXTS if getattr(self, name) != usual[name]]:
+                raise InputError(f"{self.corpus} has vectors and their texts already; leave out {', '.join(flags)}")
             made = shards.encoding
             files = Files(made.files, hashed=made.hashed)
             fill = partial(load_shards, shards, progress=shown)
@@ -236,8 +236,8 @@ class Index(CollectionCommand):
 
                 failed.callback(drop_unused)
             asked = {"storage": self.storage or store.storage, "partitions": self.partitions}
-            own = {"storage": store.storage, "partitions": store.partitions}
-            if asked != own and asked != {**own, "partitions": 1}:  # 1 is also what was not asked for
+            actual = {"storage": store.storage, "partitions": store.partitions}
+            if asked != actual and asked != {**actual, "partitions": 1}:  # 1 is also what was not asked for
                 kind = f"{store.storage} in {store.partitions} partitions"
                 raise InputError(
                     f"collection {store.collection!r} holds {kind}; leave out --storage and --partitions, or index "
@@ -261,8 +261,8 @@ class Index(CollectionCommand):
                      "(--types COLUMN=TYPE refuses other values)")  # fmt: skip
             kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
             now = store.now()
-            wanted = self.index, self.language or now.language
-            if outcome.complete and (wanted != (store.index, now.language) or (outcome.encoded and not kept)):
+            requested = self.index, self.language or now.language
+            if outcome.complete and (requested != (store.index, now.language) or (outcome.encoded and not kept)):
                 started = time.perf_counter()
                 peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
                 memory = f", peak memory of the database {peak / 2**30:.2f} GiB" if peak else ""

@@ -84,11 +84,11 @@ def index_corpus(
         What was encoded, and whether all documents are in the index now.
     """
     outcome, report, shards = Outcome(), Report() if report is None else report, 0
-    known, outcome.states = sink.known_files()
-    outcome.rows, corpus = outcome.states.total(), corpus.without(known)
+    unchanged, outcome.states = sink.known_files()
+    outcome.rows, corpus = outcome.states.total(), corpus.without(unchanged)
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index") as bar:
 
-        def wanted() -> Iterator[_Shard]:
+        def pending() -> Iterator[_Shard]:
             nonlocal shards
             for shard, documents in _shards(corpus, shard_rows, report):
                 shards, outcome.rows = shards + 1, outcome.rows + len(documents)
@@ -114,7 +114,7 @@ def index_corpus(
 
         options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
         texts_of = lambda shard: [document.text for document in shard.documents]
-        for shard, vectors in encoder.encode_stream(wanted(), texts_of, **options):
+        for shard, vectors in encoder.encode_stream(pending(), texts_of, **options):
             known = vectors.any(axis=1)
             for i in np.flatnonzero(~known).tolist():
                 report.leave_out(UNKNOWN, _where(shard.documents[i]))

@@ -232,8 +232,8 @@ def language_of(texts: Iterable[str]) -> str:
     words = {token: count for token, count in counts.items() if token[0].isalpha()}
     total = max(sum(words.values()), 1)
     shares = sorted(
-        ((sum(count for token, count in words.items() if token in known) / total, language)
-         for language, known in _FREQUENT.items()), reverse=True,
+        ((sum(count for token, count in words.items() if token in frequent) / total, language)
+         for language, frequent in _FREQUENT.items()), reverse=True,
     )  # fmt: skip
     (share, best), (second, _) = shares[:2]
     return best if share > 0.2 and share > 1.25 * second else UNKNOWN_LANGUAGE

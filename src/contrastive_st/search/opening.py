@@ -132,8 +132,8 @@ def open_recorded(
     Raises:
         InputError: as for `SentenceEncoder`.
     """
-    name, given = name_and_pooling(recorded)
-    return open_encoder(model or name or None, pooling=pooling or given, **options)
+    name, of_index = name_and_pooling(recorded)
+    return open_encoder(model or name or None, pooling=pooling or of_index, **options)
 
 
 def open_collection(

@@ -32,7 +32,7 @@ _END = 1 << 63  # of integers of 64 bits
 _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 
-def as_id(given: object) -> int:
+def as_id(raw: object) -> int:
     """The 64-bit id of a document: an integer itself, also one written as text or as 7.0, or a hash of any other text.
 
     The text is hashed in normal form, as metadata are compared.
@@ -44,7 +44,7 @@ def as_id(given: object) -> int:
         >>> as_id(7), as_id(" 7"), as_id(7.0), as_id("7.0"), as_id("talk-7")
         (7, 7, 7, 7, 1433482642038159418)
     """
-    value = storable(str.__str__(given)).strip() if isinstance(given, str) else given
+    value = storable(str.__str__(raw)).strip() if isinstance(raw, str) else raw
     if isinstance(value, str) and (match := _INTEGER.fullmatch(value)) and -_END <= int(match[1]) < _END:
         value = int(match[1])
     if isinstance(value, (float, np.floating)) and -_EXACT < value < _EXACT and value.is_integer():
@@ -52,7 +52,7 @@ def as_id(given: object) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -_END <= value < _END:
         return int(value)
     if not isinstance(value, str) or not value:
-        raise InputError(f"{given!r} is not an id: give an integer of 64 bits, or text")
+        raise InputError(f"{raw!r} is not an id: give an integer of 64 bits, or text")
     return hashed(normal(value))
 
 
@@ -89,7 +89,7 @@ def normal(text: str) -> str:
     return moment(text) or nfc(text)
 
 
-def as_ids(given: object) -> NDArray[np.int64]:
+def as_ids(ids: object) -> NDArray[np.int64]:
     """The 64-bit ids `[n]` of a list of ids, each as by `as_id`.
 
     Example:
@@ -100,9 +100,9 @@ def as_ids(given: object) -> NDArray[np.int64]:
         ...
         contrastive_st.errors.InputError: ids: give a list, such as ['12'], not '12'
     """
-    if isinstance(given, np.ndarray) and given.dtype == np.int64 and given.ndim == 1:
-        return given.copy()
-    return np.array([as_id(one) for one in as_list("ids", given)], dtype=np.int64)
+    if isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1:
+        return ids.copy()
+    return np.array([as_id(one) for one in as_list("ids", ids)], dtype=np.int64)
 
 
 def own_id(id: int, metadata: Mapping[str, object]) -> int | str:
@@ -128,12 +128,12 @@ def json_id(id: int | str) -> int | str:
     return str(id) if isinstance(id, str) or abs(id) >= _EXACT else id
 
 
-def as_list(name: str, given: object, kind: type = object) -> list[Any]:
+def as_list(name: str, value: object, kind: type = object) -> list[Any]:
     """The elements of a sequence, but not of a bare text or a mapping.
 
     Args:
         name: the name of the argument, for messages.
-        given: what was given.
+        value: what was given.
         kind: the type of the elements.
 
     Raises:
@@ -145,9 +145,9 @@ def as_list(name: str, given: object, kind: type = object) -> list[Any]:
         ...
         contrastive_st.errors.InputError: texts: element 1 is None; give a str
     """
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise InputError(f"{name}: give a list, such as [{given!r}], not {given!r}")
-    items = list(given)
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InputError(f"{name}: give a list, such as [{value!r}], not {value!r}")
+    items = list(value)
     if wrong := next((number for number, item in enumerate(items, 1) if not isinstance(item, kind)), 0):
         raise InputError(f"{name}: element {wrong - 1} is {items[wrong - 1]!r}; give a {kind.__name__}")
     return items
@@ -245,7 +245,7 @@ def one_line(text: str, width: int = 110) -> str:
 # --- Metadata as an index holds them, and as they were given.
 
 
-def as_held(given: Mapping[str, object]) -> Row:
+def as_held(metadata: Mapping[str, object]) -> Row:
     """Metadata as an index holds them: in normal form, without `OWN` names; and as `GIVEN`, if that is another form.
 
     The normal form of a text is NFC, that of a date `moment`.
@@ -262,9 +262,9 @@ def as_held(given: Mapping[str, object]) -> Row:
             return {nfc(name): in_normal_form(item) for name, item in value.items()}
         return [in_normal_form(item) for item in value] if isinstance(value, list) else value
 
-    names = [(nfc(name), value) for name, value in given.items()]
+    names = [(nfc(name), value) for name, value in metadata.items()]
     result = {name: in_normal_form(value) for name, value in names if name not in OWN}
-    return result if result == given else {**result, GIVEN: dict(given)}
+    return result if result == metadata else {**result, GIVEN: dict(metadata)}
 
 
 def given_and_own(held: Mapping[str, object]) -> tuple[Row, Row]:
@@ -294,7 +294,7 @@ def with_own_id(held: Row, number: int, id: object) -> Row:
     return held if own_id(number, given_and_own(held)[0]) == text else {**held, OWN_ID: text}
 
 
-def as_metadata(given: object, count: int) -> list[Row]:
+def as_metadata(metadata: object, count: int) -> list[Row]:
     """The metadata of `count` documents as an index holds them (`plain`, `as_held`); None gives empty ones.
 
     Raises:
@@ -306,9 +306,9 @@ def as_metadata(given: object, count: int) -> list[Row]:
         >>> as_metadata([{"day": date(2024, 5, 1), "price": Decimal("1.5")}], 1)
         [{'day': '2024-05-01', 'price': 1.5}]
     """
-    if given is None:
+    if metadata is None:
         return [{} for _ in range(count)]
-    items = as_list("metadata", given, Mapping)
+    items = as_list("metadata", metadata, Mapping)
     check_lengths(documents=count, metadata=len(items))
     return [as_held({storable(str(key)): plain(value) for key, value in item.items()}) for item in items]
 
@@ -316,8 +316,8 @@ def as_metadata(given: object, count: int) -> list[Row]:
 def check_lengths(**lengths: int) -> None:
     """Raise an `InputError` that tells these numbers of texts, ids and the like, if they differ."""
     if len({*lengths.values()}) > 1:
-        given = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise InputError(f"{given}: give one of each for every document")
+        counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise InputError(f"{counts}: give one of each for every document")
 
 
 def same(one: object, other: object) -> bool:
@@ -348,10 +348,10 @@ def as_documents(
         >>> as_documents(["talk-7"], ["On tides"], None, 1)[2]
         [{'(id)': 'talk-7'}]
     """
-    given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
-    numbers, kept = as_ids(given), as_list("texts", texts, str)
+    raw_ids = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
+    numbers, kept = as_ids(raw_ids), as_list("texts", texts, str)
     check_lengths(ids=len(numbers), texts=len(kept), vectors=vectors)
     if len(np.unique(numbers)) < len(numbers):
         raise InputError("an id is given twice; give each document once")
     items = as_metadata(metadata, len(numbers))
-    return numbers, kept, list(map(with_own_id, items, numbers.tolist(), given))
+    return numbers, kept, list(map(with_own_id, items, numbers.tolist(), raw_ids))

@@ -117,9 +117,9 @@ def find_duplicates(
     groups: list[Group] = []
     for group in sorted(np.split(members, ends), key=saved, reverse=True)[:limit] if len(members) else ():
         hits = {hit.id: hit for hit in index.get(ids[group].tolist())}
-        own_id = lambda id, there=hits: there[id].own_id if id in there else id  # one that was deleted meanwhile
+        shown_id = lambda id, there=hits: there[id].own_id if id in there else id  # one that was deleted meanwhile
         groups.append([
-            Member(hit.own_id, float(links.best[p]), own_id(int(ids[links.nearest[p]])), hit.text, hit.metadata)
+            Member(hit.own_id, float(links.best[p]), shown_id(int(ids[links.nearest[p]])), hit.text, hit.metadata)
             for p in group if (hit := hits.get(int(ids[p])))
         ])  # fmt: skip
     return groups

@@ -170,12 +170,12 @@ def place_labels(axes: Any, labels: Sequence[tuple[str, NDArray[np.float32], str
         for text, _, ink in labels
     ]  # fmt: skip
     boxes = [text.get_window_extent(renderer).padded(6) for text in texts]
-    targets = [axes.transData.transform(place) for _, place, _ in labels]
+    targets = [axes.transData.transform(position) for _, position, _ in labels]
     places = spread(targets, [(box.width, box.height) for box in boxes], (frame.x0, frame.y0, frame.x1, frame.y1))
-    for text, target, place, (_, _, ink) in zip(texts, targets, places, labels, strict=True):
-        text.set_position(place)
-        if np.linalg.norm(place - target) > 30:
-            ends = axes.transData.inverted().transform([target, place])
+    for text, target, position, (_, _, ink) in zip(texts, targets, places, labels, strict=True):
+        text.set_position(position)
+        if np.linalg.norm(position - target) > 30:
+            ends = axes.transData.inverted().transform([target, position])
             axes.plot(*ends.T, color=ink, linewidth=1, zorder=3, scalex=False, scaley=False)
     return texts
 
@@ -199,17 +199,17 @@ def spread(
         [[10.0, 5.0], [50.0, 50.0]]
     """
     low, high = np.array(frame[:2]), np.array(frame[2:])
-    boxes = [(np.asarray(place), np.asarray(size)) for place, size in taken]
+    boxes = [(np.asarray(middle), np.asarray(size)) for middle, size in taken]
     placed: list[NDArray[np.float64]] = []
     for target, size in zip(targets, np.array(sizes, dtype=float), strict=True):
         for step in range(2500):  # a spiral, in pixels; wider than high, like the labels
             angle, radius = 0.5 * step, 1.2 * np.sqrt(step) * 5
             offset = np.array([radius * np.cos(angle) * 1.3, radius * np.sin(angle)])
-            place = np.clip(np.asarray(target) + offset, low + size / 2, high - size / 2)
-            if all((np.abs(place - other) - (size + item) / 2).max() >= 0 for other, item in boxes):
+            middle = np.clip(np.asarray(target) + offset, low + size / 2, high - size / 2)
+            if all((np.abs(middle - other) - (size + item) / 2).max() >= 0 for other, item in boxes):
                 break
-        boxes.append((place, size))
-        placed.append(place)
+        boxes.append((middle, size))
+        placed.append(middle)
     return placed
 
 

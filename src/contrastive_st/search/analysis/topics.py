@@ -95,15 +95,15 @@ def group_values(counted: Mapping[object, int], every: str | None = None) -> Gro
         # as decimals, as they are written: 4.1 / 0.1 is less than 41 in floats
         exact = {value: Decimal(repr(number)) for value, number in numbers.items()}
         low, high, width = min(exact.values()), max(exact.values()), Decimal(1)
-        whole = all(number.is_integer() for number in numbers.values())
-        if not whole or high - low >= MOST:  # the next larger of 1, 2, 5, 10, 20, ... times a power of ten
+        integers = all(number.is_integer() for number in numbers.values())
+        if not integers or high - low >= MOST:  # the next larger of 1, 2, 5, 10, 20, ... times a power of ten
             least = (high - low) / (MOST - 2) or Decimal(1)
             power = Decimal(10) ** least.adjusted()
             width = next(step * power for step in (1, 2, 5, 10) if step * power >= least)
         first = math.floor(low / width)
         starts = range(first, math.floor(high / width) + 1)
         edge = lambda i: repr(float(i * width)).removesuffix(".0")
-        names = [f"{i}" if whole and width == 1 else f"{edge(i)} to {edge(i + 1)}" for i in starts]
+        names = [f"{i}" if integers and width == 1 else f"{edge(i)} to {edge(i + 1)}" for i in starts]
         number_in = {value: math.floor(number / width) - first for value, number in exact.items()}
     elif len(dates) == len(values):
         for length, rest in ((10, ""), (7, ""), (4, ""), (3, "0s"), (2, "00s")):
@@ -116,9 +116,9 @@ def group_values(counted: Mapping[object, int], every: str | None = None) -> Gro
         for value in values:
             texts[str(value)] += counted[value]
         names = sorted(texts, key=lambda name: (-texts[name], name))
-        place = {name: min(i, MOST - 1) for i, name in enumerate(names)}
+        group_of = {name: min(i, MOST - 1) for i, name in enumerate(names)}
         names = names if len(names) <= MOST else [*names[: MOST - 1], OTHERS]
-        number_in, ordered = {value: place[str(value)] for value in values}, False
+        number_in, ordered = {value: group_of[str(value)] for value in values}, False
     ordered = ordered and len(names) > 1
     if None not in counted:
         return Groups(names, number_in, ordered)

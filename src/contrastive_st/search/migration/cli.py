@@ -101,23 +101,23 @@ class Migrate(StoreCommand):
         from contrastive_st.search.migration.sample import read_answers, read_retrieval, sample
 
         answers: dict[str, list[Id]] = {}
-        for given in (read_answers(self.queries) if self.queries else {},
+        for asked in (read_answers(self.queries) if self.queries else {},
                       read_retrieval(Path(self.retrieval)) if self.retrieval else {}):  # fmt: skip
-            for query, ids in given.items():
+            for query, ids in asked.items():
                 answers.setdefault(query, []).extend(ids)
         if answers and former is None:
             raise InputError("--queries and --retrieval need the old model to encode the queries; it cannot be opened")
-        found = sample(index, move.encoder, answers, former)
+        estimate = sample(index, move.encoder, answers, former)
         needed, free = move.bytes_needed()
         room = "" if free is None else f" of the {free / 2**30:,.1f} GiB that are free"
-        seconds = found.documents / found.rate / self.share
+        seconds = estimate.documents / estimate.rate / self.share
         units = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("s", 1))
         unit, size = next(one for one in units if seconds >= 2 * one[1] or one[1] == 1)
         end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds))
         for line in (
-            *found.lines(),
+            *estimate.lines(),
             f"disk space needed until --finish: about {needed / 2**30:,.2f} GiB{room}",
-            f"all {found.documents:,} documents are encoded in about {seconds / size:,.0f} {unit}, at {end}",
+            f"all {estimate.documents:,} documents are encoded in about {seconds / size:,.0f} {unit}, at {end}",
         ):
             say(line)
 

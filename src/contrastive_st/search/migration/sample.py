@@ -76,14 +76,14 @@ def sample(
         InputError: the new model knows no token of the documents, or the index does not have the answers.
     """
     relevant = [sorted({as_id(id) for id in ids}) for ids in (answers or {}).values()]
-    wanted = sorted({id for ids in relevant for id in ids})
+    needed = sorted({id for ids in relevant for id in ids})
     drawn, *_ = index.draw(_MOST)
-    ids = np.concatenate([np.array(wanted, np.int64), drawn[~np.isin(drawn, wanted)]])[: max(_MOST, len(wanted))]
+    ids = np.concatenate([np.array(needed, np.int64), drawn[~np.isin(drawn, needed)]])[: max(_MOST, len(needed))]
     if not len(ids):
         raise InputError("the index has no documents")
     started, batches = time.perf_counter(), list[Vectors]()
     for start in range(0, len(ids), _BATCH):
-        if start and start >= len(wanted) and time.perf_counter() - started > _SECONDS:
+        if start and start >= len(needed) and time.perf_counter() - started > _SECONDS:
             break
         texts = [hit.text for hit in index.get(ids[start : start + _BATCH].tolist())]
         ((_, vectors),) = encoder.encode_stream([texts])
@@ -129,8 +129,8 @@ def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values
         [1.0, 0.63]
     """
     discounts = 1 / np.log2(np.arange(2, ranked.shape[1] + 2))
-    found = zip(ranked, relevant, strict=True)
-    return np.array([np.isin(top, list(true)) @ discounts / discounts[: len(true)].sum() for top, true in found])
+    pairs = zip(ranked, relevant, strict=True)
+    return np.array([np.isin(top, list(true)) @ discounts / discounts[: len(true)].sum() for top, true in pairs])
 
 
 def read_answers(file: str | Path) -> dict[str, list[Id]]:

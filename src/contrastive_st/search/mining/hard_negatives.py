@@ -213,9 +213,9 @@ class HardNegatives:
 
     Args:
         dataset, model: as for `mine_hard_negatives`.
-        options: the options; by default made of `given`.
+        options: the options; by default made of `settings`.
         verbose: show progress bars on stderr.
-        given: fields of `MiningOptions`.
+        settings: fields of `MiningOptions`.
     """
 
     def __init__(
@@ -225,9 +225,9 @@ class HardNegatives:
         options: MiningOptions | None = None,
         *,
         verbose: bool = False,
-        **given: Any,
+        **settings: Any,
     ) -> None:
-        rules = MiningOptions(**given) if options is None else options
+        rules = MiningOptions(**settings) if options is None else options
         self._started = time.perf_counter()
         self.rules, self.counts, self.verbose = rules, MiningCounts(), verbose
         others = {
@@ -310,7 +310,7 @@ class HardNegatives:
             return
         rows = block.rows[pair]
         scored = np.concatenate([positive[pair, None], scores[rows]], axis=1).astype(np.float64).round(6)
-        anchors, positives = (np.array(column, dtype=object) for column in self._pairs.given(block.places[pair]))
+        anchors, positives = (np.array(column, dtype=object) for column in self._pairs.texts_of(block.places[pair]))
         chosen, form = negatives[rows], self.rules.output_format
         columns: list[Iterable[object]]
         if form == "n-tuple":

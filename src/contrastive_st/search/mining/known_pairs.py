@@ -35,9 +35,9 @@ def pair_columns(
     Returns:
         Both columns; and the reason for each other one, by its name.
     """
-    given = ((anchor, "=anchor"), (positive, "=positive"))  # with their roles, if they are as a question names them
-    wanted = None if anchor is None else [f"{str(name).removesuffix(role)}{role}" for name, role in given]
-    rows, roles = read_examples(dataset, wanted)
+    named = ((anchor, "=anchor"), (positive, "=positive"))  # with their roles, if they are as a question names them
+    columns = None if anchor is None else [f"{str(name).removesuffix(role)}{role}" for name, role in named]
+    rows, roles = read_examples(dataset, columns)
     if roles.target or len(roles.texts) < 2:
         fix = "name two columns of text, --columns ANCHOR POSITIVE"
         raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {fix}")
@@ -60,8 +60,8 @@ def read_corpus(corpus: object, column: str | None) -> Column:
     try:
         rows = reading.read_corpus(source, column)
     except InputError as error:  # its column has an option of its own here; the roles of several say nothing
-        said = re.sub(r"(--header \w+) --columns [^;]+", r"\1", str(error))
-        raise InputError(said.replace("--columns", "--corpus_column")) from None
+        message = re.sub(r"(--header \w+) --columns [^;]+", r"\1", str(error))
+        raise InputError(message.replace("--columns", "--corpus_column")) from None
     return Column(rows, rows.column_names[0])
 
 
@@ -153,7 +153,7 @@ class KnownPairs:
         texts, barred = self.anchors[np.arange(start, stop)], self._of(self._barred, start, stop)
         return Block(texts, *self._of(self._pairs, start, stop), barred[:2])
 
-    def given(self, places: Numbers) -> tuple[list[str], list[str]]:
+    def texts_of(self, places: Numbers) -> tuple[list[str], list[str]]:
         """Anchors and positives of some pairs, as given."""
         anchors, positives = self.columns
         return anchors[self._rows[places]], positives[self._rows[places]]

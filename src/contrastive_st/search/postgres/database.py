@@ -81,8 +81,8 @@ def refusal(error: psycopg.Error, where: str) -> Refused | psycopg.Error:
         return error
     status, what, advice = meaning
     hint = error.diag.message_hint or advice
-    said = f"{where}: {what}: {first_line(error)}" + (f"; {hint}" if hint else "")
-    return Refused(said, status, what)
+    message = f"{where}: {what}: {first_line(error)}" + (f"; {hint}" if hint else "")
+    return Refused(message, status, what)
 
 
 # Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.

@@ -21,7 +21,7 @@ from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import same, storable
 
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext(%s), %s)"
-_OWN, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
+_IDS, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
 
 
 class StoreLoader:
@@ -69,14 +69,14 @@ class StoreLoader:
         self.replace, self.of_shards = replace, of_shards
         self.removed = self.kept = 0
         self.types = types or {}
-        self.kind = _HASHED if self.files.hashed else _OWN if own_ids else ""
+        self.kind = _HASHED if self.files.hashed else _IDS if own_ids else ""
         self.fingerprint = fingerprint + self.kind
         self.number, self.run = self.store.database.run(lambda connection: self._register(connection, replace))
         self.first = 0 if own_ids else self.number * FIRST
         self._gone = np.array([] if self.afresh else self.store.deleted(), dtype=np.int64)
         self._mutex = threading.Lock()
         self._locks: StoreConnection | None = None
-        self._known: set[str] = set()
+        self._unchanged: set[str] = set()
         self._done = self.store.database.run(self._loaded)
 
     @property
@@ -110,9 +110,9 @@ class StoreLoader:
             " GROUP BY f.file HAVING bool_and(f.digest IS NOT DISTINCT FROM now.digest)",
             {**self._key, **_lists(self.files.digests), "deleted": len(self._gone) > 0},
         )
-        self._known = {file for file, _, _ in rows}
+        self._unchanged = {file for file, _, _ in rows}
         total, gone = (int(sum(row[column] for row in rows)) for column in (1, 2))
-        return self._known, Counter({"unchanged": total - gone, "deleted": gone})
+        return self._unchanged, Counter({"unchanged": total - gone, "deleted": gone})
 
     def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[State]:
         """What each of these documents is to the collection: new, changed, relabelled, unchanged or deleted."""
@@ -120,7 +120,7 @@ class StoreLoader:
         if self.own_ids or self.afresh:  # else all of the shard are new
             statement = self.store.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
             keys = (ids + self.first).tolist()
-            there = {id: (text, known) for id, text, known in self.store.database.rows(statement, (keys,))}
+            there = {id: (text, stored) for id, text, stored in self.store.database.rows(statement, (keys,))}
             for i, (key, text, item) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
                 if key in there:
                     former, held = there[key]
@@ -237,7 +237,7 @@ class StoreLoader:
             ).fetchone()
             other = connection.value(
                 "SELECT name FROM sources WHERE collection = %s AND mark NOT LIKE %s AND (mark LIKE %s) != %s",
-                (name, "%" + _HASHED, "%" + _OWN, self.kind == _OWN),
+                (name, "%" + _HASHED, "%" + _IDS, self.kind == _IDS),
             )
             if other is not None and self.kind != _HASHED:  # they would be confused in one collection
                 kinds = "ids in its rows", "the numbers of its rows as ids"
@@ -265,7 +265,7 @@ class StoreLoader:
                         f"{self.source} has changed since it was indexed, or is read with other options (such as "
                         "--columns, --metadata, --split_into); give --replace to index it again, or the former options"
                     )
-                self.store.delete_source(connection, source, not mark.endswith((_OWN, _HASHED)))
+                self.store.delete_source(connection, source, not mark.endswith((_IDS, _HASHED)))
             following = "SELECT coalesce(max(number) + 1, 0) FROM sources WHERE collection = %s"
             number = connection.value(following, (name,))
             while not self.own_ids and self.store.uses_numbers(connection, number):
@@ -278,7 +278,7 @@ class StoreLoader:
 
     def _is_former(self, connection: StoreConnection, source: int, mark: str) -> bool:
         """Whether a source was filled by a former version from shards of this kind, whose files it did not know."""
-        if not self.of_shards or self.kind != _HASHED or not mark.endswith(_OWN):
+        if not self.of_shards or self.kind != _HASHED or not mark.endswith(_IDS):
             return False
         named = "SELECT EXISTS (SELECT FROM _files WHERE collection = %s AND source = %s AND file <> '')"
         return not connection.value(named, (self.store.tables.prefix, source))
@@ -291,8 +291,8 @@ class StoreLoader:
         """
         folder = bool(self.files.digests)
         read = self.files.digests if folder else {"": self.fingerprint}
-        read = {file: digest for file, digest in read.items() if file not in self._known and file not in unread}
-        replaced = {*read, ""} - self._known - unread  # also the documents of which no file was known
+        read = {file: digest for file, digest in read.items() if file not in self._unchanged and file not in unread}
+        replaced = {*read, ""} - self._unchanged - unread  # also the documents of which no file was known
         parameters = {**self._key, **_lists(read), "replaced": sorted(replaced), "left": []}
         mine = "f.collection = %(collection)s AND f.source = %(source)s"
         if folder:
@@ -332,7 +332,7 @@ class StoreLoader:
         The source is without them from now on: they stay if another source has them, until they leave that one too.
         It is a transaction of its own, because whoever writes locks texts first.
         """
-        known = self.store.tables.statement("SELECT id FROM {texts} WHERE id = ANY(%s)")
+        statement = self.store.tables.statement("SELECT id FROM {texts} WHERE id = ANY(%s)")
         forget = (  # without the digest, so that the file is read again if it becomes what it was
             "UPDATE _files SET digest = NULL, ids = ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(%(gone)s::bigint[]))"
             " WHERE collection = %(collection)s AND source = %(source)s AND ids && %(gone)s::bigint[]"
@@ -344,7 +344,7 @@ class StoreLoader:
                 "SELECT FROM sources WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE",
                 (store.tables.prefix, self.number, self.fingerprint, self.run),
             )
-            there = connection.column(known, (ids.tolist(),)) if recorded.rowcount else []
+            there = connection.column(statement, (ids.tolist(),)) if recorded.rowcount else []
             if not there:  # mostly: it never had a vector
                 return 0
             removed = store.remove(connection, there, self.number)

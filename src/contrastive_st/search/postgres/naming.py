@@ -62,8 +62,8 @@ class Named:
         asked = {"name": self.collection, "tables": self.tables.prefix if self.tables else None}
         # A lock that has waited for a new name of the row does not see who has it now, so it asks twice.
         places = (_BY_TABLES,) if self._fixed else (_BY_NAME, _BY_NAME, _BY_TABLES)
-        for place in places:
-            if row := connection.execute(_ROW + place + (" FOR KEY SHARE" if lock else ""), asked).fetchone():
+        for condition in places:
+            if row := connection.execute(_ROW + condition + (" FOR KEY SHARE" if lock else ""), asked).fetchone():
                 self.tables = Tables(row[0], self.database.schema, row[8])
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
                 self.language, self.held_types = row[7], row[9]
@@ -96,9 +96,9 @@ class Named:
         check_model(result, self.fingerprint, f"collection {self.collection!r}")
         return result
 
-    def _go_to(self, connection: StoreConnection, wanted: dict[str, Any]) -> bool:
+    def _go_to(self, connection: StoreConnection, which: dict[str, Any]) -> bool:
         """Take the tables of a space that does not answer; whether there is one."""
-        if row := connection.execute(_SPACE, {"tables": self.tables.prefix, **wanted}).fetchone():
+        if row := connection.execute(_SPACE, {"tables": self.tables.prefix, **which}).fetchone():
             self.tables = Tables(self.tables.prefix, self.tables.schema, row[0])
             self.model, self.fingerprint, self.dimension, self.index = row[1:]
         return row is not None
@@ -219,8 +219,8 @@ def _check_names(connection: StoreConnection, database: Database, name: str, new
 
 def _no_collection(connection: StoreConnection, database: Database, name: str) -> NoReturn:
     names = connection.column("SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1")
-    known = ", ".join(names) or "none; make one with contrastive-st index"
-    raise InputError(f"there is no collection {name!r} in {database.shown}; there is: {known}")
+    existing = ", ".join(names) or "none; make one with contrastive-st index"
+    raise InputError(f"there is no collection {name!r} in {database.shown}; there is: {existing}")
 
 
 def _move(connection: StoreConnection, schema: str, old: str, new: str) -> None:

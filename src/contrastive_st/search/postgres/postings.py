@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.search.bm25 import Ids, Postings, Segment, found_on, norms_of, read_page
+from contrastive_st.search.bm25 import Ids, Postings, Segment, norms_of, postings_on, read_page
 from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.copying import END, SIGNATURE
 from contrastive_st.search.postgres.database import StoreConnection
@@ -55,10 +55,10 @@ class Header:
     def read(cls, number: int, data: bytes) -> Header:
         """The header of a page of bytes."""
         n, pages, gone = _HEAD.unpack_from(data)
-        place, parts = _HEAD.size, []
+        offset, parts = _HEAD.size, []
         for kind, count in (("<i8", n), ("<u4", n), ("<i8", pages), ("<i8", gone)):
-            parts.append(np.frombuffer(data, kind, count, place))
-            place += parts[-1].nbytes
+            parts.append(np.frombuffer(data, kind, count, offset))
+            offset += parts[-1].nbytes
         return cls(number, *parts)
 
 
@@ -103,7 +103,7 @@ class View:
             self._known = self.ids[self._latest]
         self.key = tuple(one.number for one in self.headers)
         self.total = int(self.alive.sum())
-        self.whole = self.total == len(self.ids)
+        self.all_alive = self.total == len(self.ids)
         self.length = float(self.lengths[self.alive].mean()) if self.total else 0.0  # mean of the documents
         self.norms = norms_of(self.lengths, self.length)
 
@@ -111,14 +111,14 @@ class View:
         """The numbers of those of the documents that are alive; and which of them are, `[n]`."""
         if not self._parts:
             at = np.minimum(np.searchsorted(self._known, ids), max(len(self._known) - 1, 0))
-            known = self._known[at] == ids if len(self._known) else np.zeros(len(ids), np.bool_)
-            return self._latest[at[known]], known
+            present = self._known[at] == ids if len(self._known) else np.zeros(len(ids), np.bool_)
+            return self._latest[at[present]], present
         numbers = np.full(len(ids), -1)
         for part, first in zip(self._parts, (0, len(self._parts[0].ids)), strict=True):
-            places, known = part.places(ids)
-            places, known = places + first, np.flatnonzero(known)
+            places, present = part.places(ids)
+            places, present = places + first, np.flatnonzero(present)
             alive = self.alive[places]
-            numbers[known[alive]] = places[alive]
+            numbers[present[alive]] = places[alive]
         return numbers[numbers >= 0], numbers >= 0
 
 
@@ -163,18 +163,18 @@ class Words:
         self, connection: StoreConnection, tables: Tables, view: View, keys: Sequence[int]
     ) -> list[Postings] | None:
         """The postings of each lexeme that a document of the view has; None if a segment was joined with others."""
-        wanted = []  # the pages of the lexemes, by segment and number
+        needed = []  # the pages of the lexemes, by segment and number
         for one in view.headers:
             if len(one.firsts):
                 places = np.searchsorted(one.firsts, keys, side="right") - 1
-                wanted += [(one.number, page) for page in dict.fromkeys(places.tolist()) if page >= 0]
+                needed += [(one.number, page) for page in dict.fromkeys(places.tolist()) if page >= 0]
         result: dict[tuple[int, int], bytes] = {}
         with self._mutex:
-            for place in wanted:
-                if (page := self._pages.get((view.oid, *place))) is not None:
-                    self._pages.move_to_end((view.oid, *place))
-                    result[place] = page
-        if missing := [place for place in wanted if place not in result]:
+            for key in needed:
+                if (page := self._pages.get((view.oid, *key))) is not None:
+                    self._pages.move_to_end((view.oid, *key))
+                    result[key] = page
+        if missing := [key for key in needed if key not in result]:
             segments, numbers = (list(column) for column in zip(*missing, strict=True))
             rows = connection.execute(tables.statement(_PAGES), (segments, numbers), binary=True).fetchall()
             if len(rows) < len(missing):
@@ -190,17 +190,17 @@ class Words:
 
 
 def _postings(view: View, keys: Sequence[int], pages: dict[tuple[int, int], bytes]) -> Iterator[Postings]:
-    decoded = {place: read_page(page) for place, page in pages.items()}
+    decoded = {at: read_page(page) for at, page in pages.items()}
     for key in keys:
         lists = []
         for one, first in zip(view.headers, view.firsts, strict=False):
             page = int(np.searchsorted(one.firsts, key, side="right")) - 1
-            if page >= 0 and (found := found_on(decoded[one.number, page], key)):
-                lists.append((found[0] + np.uint32(first), found[1]))
+            if page >= 0 and (entry := postings_on(decoded[one.number, page], key)):
+                lists.append((entry[0] + np.uint32(first), entry[1]))
         if not lists:
             continue
         documents, times = (np.concatenate(column) for column in zip(*lists, strict=True)) if lists[1:] else lists[0]
-        if not view.whole:
+        if not view.all_alive:
             keep = view.alive[documents]
             documents, times = documents[keep], times[keep]
         if len(documents):
@@ -312,6 +312,6 @@ def _add(connection: StoreConnection, tables: Tables, segment: Segment, gone: Id
         copy_in = tables.statement("COPY {words} (page, segment, data) FROM STDIN (FORMAT BINARY)")
         with cursor.copy(copy_in) as copy:
             copy.write(SIGNATURE)
-            for place, (_, page) in enumerate(pages):
-                copy.write(row.pack(3, 4, place, 8, number, len(page)) + page)
+            for index, (_, page) in enumerate(pages):
+                copy.write(row.pack(3, 4, index, 8, number, len(page)) + page)
             copy.write(END)

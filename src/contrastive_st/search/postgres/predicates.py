@@ -52,7 +52,7 @@ def _condition(condition: Condition) -> str:
     if condition.operator in RANGES:
         return _any([one for path in paths for one in _in_range(path, condition)])
     there = _any([f"exists({path} ? ({_NOT_NULL}))" for path in paths])
-    meets = [f"{path} == {_json(value)}" for path in paths for value in condition.wanted.values()]
+    meets = [f"{path} == {_json(value)}" for path in paths for value in condition.accepted.values()]
     if condition.operator == "=":
         return _any(meets + ([_not(there)] if None in condition.values else []))
     return _all([there, _not(_any(meets))]) if meets else there
@@ -64,8 +64,8 @@ def _in_range(path: str, condition: Condition) -> list[str]:
         parts.append(f"{path} {compare} {_json(condition.number)}")
     for mark in "T " if condition.date else "":  # before the time
         pattern, end = DATE.replace("[T ]", mark), condition.date.replace("T", mark)
-        like = f"@ like_regex {_json(f'^({pattern})$')} && @ {compare} {_json(end)}"
-        parts.append(f'exists({path} ? (@.type() == "string" && {like}))')
+        test = f"@ like_regex {_json(f'^({pattern})$')} && @ {compare} {_json(end)}"
+        parts.append(f'exists({path} ? (@.type() == "string" && {test}))')
     return parts
 
 

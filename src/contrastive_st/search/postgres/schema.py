@@ -215,8 +215,8 @@ def create_partitioned(
     connection: Connection, tables: Tables, what: str, column: sql.Composed, partitions: int
 ) -> None:
     """Make the table of the vectors or of the codes of a space, with its partitions."""
-    whole = "CREATE TABLE {table} (id bigint PRIMARY KEY, {column} NOT NULL) PARTITION BY HASH (id)"
-    connection.execute(tables.statement(whole, table=getattr(tables, what), column=column))
+    parent = "CREATE TABLE {table} (id bigint PRIMARY KEY, {column} NOT NULL) PARTITION BY HASH (id)"
+    connection.execute(tables.statement(parent, table=getattr(tables, what), column=column))
     statement = sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})")
     for number in range(partitions):
         names = tables.partition(number, what), getattr(tables, what)

@@ -50,8 +50,8 @@ def default_store() -> str:
     That folder is `~/.local/share/contrastive_st/search`, or for root `/var/lib/contrastive_st/search`, because the
     database then runs under another account, which cannot enter root's home.
     """
-    if given := os.environ.get("CONTRASTIVE_ST_STORE"):
-        return given
+    if store := os.environ.get("CONTRASTIVE_ST_STORE"):
+        return store
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return "/var/lib/contrastive_st/search"
     return str(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "contrastive_st" / "search")
@@ -134,7 +134,7 @@ class EmbeddedServer:
         from contrastive_st.search.postgres.dsn import complete, without_variables
 
         with self._alone():
-            began, failures, told = time.monotonic(), 0, False
+            began, failures, reported = time.monotonic(), 0, False
             while time.monotonic() < began + START_SECONDS and failures < 10:
                 running = _is_running(self.pgdata)
                 self.socket, self.dsn = self._address(running)
@@ -148,8 +148,8 @@ class EmbeddedServer:
                 except psycopg.OperationalError as error:
                     if not running:
                         failures += not self._start()
-                    elif not told and time.monotonic() > began + _SILENT_SECONDS:
-                        told = True
+                    elif not reported and time.monotonic() > began + _SILENT_SECONDS:
+                        reported = True
                         tell(f"{self.folder}: waiting for its database: {first_line(error)}")
                     time.sleep(0.05)  # it is recovering, another process stops it, or its resources are still in use
         log = b""
@@ -356,9 +356,9 @@ def account_for(folder: Path) -> Account | None:
         with suppress(KeyError):
             entry = pwd.getpwnam(name)
             return Account(name, entry.pw_uid, entry.pw_gid)
-    known = f"{', '.join(ACCOUNTS[:-1])} or {ACCOUNTS[-1]}"
+    names = f"{', '.join(ACCOUNTS[:-1])} or {ACCOUNTS[-1]}"
     raise InputError(
-        f"PostgreSQL does not run as root, and there is no account {known}; create one (useradd --system --user-group "
+        f"PostgreSQL does not run as root, and there is no account {names}; create one (useradd --system --user-group "
         f"--no-create-home --shell /usr/sbin/nologin {ACCOUNTS[0]}), or chown {folder} to the account that shall run it"
     )
 

@@ -67,13 +67,13 @@ class StoreSpaces(Named):
 
         def work(connection: StoreConnection) -> Space:
             now = self._alone(connection)
-            known: list[Space] = now._spaces(connection)
-            for one in known:
+            spaces: list[Space] = now._spaces(connection)
+            for one in spaces:
                 if one.fingerprint == space.fingerprint:
                     return one
             if connection.execute(_FIRST_SPACE, (now.tables.prefix,)).rowcount:
                 follow(connection, now.tables.vectors, now.tables.texts)
-            number = max(one.number for one in known) + 1
+            number = max(one.number for one in spaces) + 1
             connection.execute(
                 "INSERT INTO _spaces (collection, space, model, fingerprint, dimension) VALUES (%s, %s, %s, %s, %s)",
                 (now.tables.prefix, number, storable(space.model), space.fingerprint, space.dimension),

@@ -245,8 +245,8 @@ class VectorStore(StoreWrites, VectorIndex):
             graph, ef = now._plan(connection, filter, asked.exact, ef)
             if asked.text is not None:
                 return [now._hybrid(connection, asked, asked.text, graph, ef)]
-            found = (now._near_rows(connection, query, k, filter, graph, ef) for query in asked.queries)
-            return [[Hit.of(*row) for row in rows] for rows in found]
+            results = (now._near_rows(connection, query, k, filter, graph, ef) for query in asked.queries)
+            return [[Hit.of(*row) for row in rows] for rows in results]
 
         return self.read(work)
 
@@ -256,17 +256,17 @@ class VectorStore(StoreWrites, VectorIndex):
 
     def vectors(self, ids: Sequence[Id]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""
-        now, wanted = self.now(), as_ids(ids)
+        now, numbers = self.now(), as_ids(ids)
         statement = f"SELECT id, {now.storage}_send(embedding) FROM {{vectors}} WHERE id = ANY(%s)"
-        rows = self.database.rows(now.tables.statement(statement), (wanted.tolist(),))
+        rows = self.database.rows(now.tables.statement(statement), (numbers.tolist(),))
         result = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], now.storage), strict=True))
         none = np.empty((0, self.dimension), np.float32)
-        return np.stack([result[id] for id in all_known(ids, result)]) if len(wanted) else none
+        return np.stack([result[id] for id in all_known(ids, result)]) if len(numbers) else none
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
-        wanted = as_ids(ids)
-        rows = self._rows("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)", (wanted.tolist(),))
+        numbers = as_ids(ids)
+        rows = self._rows("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)", (numbers.tolist(),))
         result = {id: Hit.of(id, math.nan, text, metadata) for id, text, metadata in rows}
         return [result[id] for id in all_known(ids, result)]
 
@@ -331,10 +331,10 @@ class VectorStore(StoreWrites, VectorIndex):
     def _batch(self, which: LiteralString, parameters: Parameters) -> Batch:
         """Documents with their vectors."""
         statement = self.tables.statement(_DOCUMENTS + which, send=sql.SQL(f"{self.storage}_send"))
-        found = self.database.rows(statement, parameters)
-        ids, texts, metadata, vectors = zip(*found, strict=True) if found else ((), (), (), ())
-        given = [given_and_own(item)[0] for item in metadata]
-        return np.array(ids, dtype=np.int64), list(texts), given, vectors_of(vectors, self.storage)
+        rows = self.database.rows(statement, parameters)
+        ids, texts, metadata, vectors = zip(*rows, strict=True) if rows else ((), (), (), ())
+        plain = [given_and_own(item)[0] for item in metadata]
+        return np.array(ids, dtype=np.int64), list(texts), plain, vectors_of(vectors, self.storage)
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """The index to search (`none` for an exact search), and the number of candidates that it keeps."""
@@ -370,8 +370,8 @@ class VectorStore(StoreWrites, VectorIndex):
             cosines |= connection.execute(self.tables.statement(_COSINES), parameters, binary=True).fetchall()
         ids, values = np.array(list(cosines), np.int64), np.array(list(cosines.values()))
         ids, values = ids[~np.isnan(values)], values[~np.isnan(values)]
-        scores, (places, known) = np.zeros(len(ids)), view.places(ids)
-        scores[known] = shares(postings, view.norms, view.total, places)
+        scores, (places, alive) = np.zeros(len(ids)), view.places(ids)
+        scores[alive] = shares(postings, view.norms, view.total, places)
         halves = [id for id, _ in near], view.ids[numbers]
         order = ids[fuse(ids, values, scores, view.length, halves)[: asked.k]].tolist()
         statement = self.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")

@@ -69,18 +69,18 @@ class StoreWrites(StoreSpaces):
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
         rows = np.asarray(vectors, dtype=np.float32)
-        given = ids if isinstance(ids, np.ndarray) else values.as_list("ids", ids)
-        unit = as_queries(rows, self.dimension, given) if len(rows) else np.empty((0, self.dimension), dtype=np.float32)
-        numbers, kept, items = values.as_documents(given, texts, metadata, len(unit))
+        raw = ids if isinstance(ids, np.ndarray) else values.as_list("ids", ids)
+        unit = as_queries(rows, self.dimension, raw) if len(rows) else np.empty((0, self.dimension), dtype=np.float32)
+        numbers, kept, items = values.as_documents(raw, texts, metadata, len(unit))
 
         def work(connection: StoreConnection) -> Counter[str]:
             now = self.at(connection, lock=True)
-            known = now.tables.statement("SELECT id, metadata FROM {texts} WHERE id = ANY(%s)")
-            there: dict[int, Row] = dict(connection.execute(known, (numbers.tolist(),)).fetchall())
+            statement = now.tables.statement("SELECT id, metadata FROM {texts} WHERE id = ANY(%s)")
+            there: dict[int, Row] = dict(connection.execute(statement, (numbers.tolist(),)).fetchall())
             now.add_types(connection, items, {})
             named = [
                 item if isinstance(id, str) or number not in there else _with_own_id_of(there[number], number, item)
-                for id, number, item in zip(given, numbers.tolist(), items, strict=True)
+                for id, number, item in zip(raw, numbers.tolist(), items, strict=True)
             ]
             written = now.write(connection, (numbers, kept, named, unit), merge_rows)
             now.revive(connection, numbers)
@@ -162,7 +162,7 @@ class StoreWrites(StoreSpaces):
             return len(ids)
         # also those of a vector alone, which `state` tells by words
         places = np.flatnonzero(np.isin(ids, [*written, *moved]))
-        add_words(connection, self.tables, ids[places], [texts[place] for place in places.tolist()])
+        add_words(connection, self.tables, ids[places], [texts[index] for index in places.tolist()])
         return len(written)
 
     def set_metadata(self, id: Id, metadata: Mapping[str, object]) -> None:
@@ -348,11 +348,11 @@ class StoreWrites(StoreSpaces):
 
     def record_place(self, model: str) -> None:
         """Record where the model of the collection is now, which its fingerprint tells from others."""
-        wanted = (values.storable(model), self.tables.prefix, self.fingerprint)
+        parameters = (values.storable(model), self.tables.prefix, self.fingerprint)
 
         def work(connection: StoreConnection) -> None:
-            connection.execute("UPDATE collections SET model = %s WHERE tables = %s AND fingerprint = %s", wanted)
-            connection.execute("UPDATE _spaces SET model = %s WHERE collection = %s AND fingerprint = %s", wanted)
+            connection.execute("UPDATE collections SET model = %s WHERE tables = %s AND fingerprint = %s", parameters)
+            connection.execute("UPDATE _spaces SET model = %s WHERE collection = %s AND fingerprint = %s", parameters)
 
         self.database.transact(work)
         self.model = model

@@ -43,6 +43,6 @@ def __getattr__(name: str) -> Any:
     try:
         return _imported(name)
     except ModuleNotFoundError as error:  # of what the light distribution does without
-        from contrastive_st.errors import lacking
+        from contrastive_st.errors import what_to_install
 
-        raise ModuleNotFoundError(f"{name}: {lacking(error)}", name=error.name) from error
+        raise ModuleNotFoundError(f"{name}: {what_to_install(error)}", name=error.name) from error

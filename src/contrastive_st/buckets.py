@@ -152,29 +152,29 @@ def padded_tokens(buckets: Sequence[NDArray[np.int64]], lengths: NDArray[np.int6
 _TRAINING: dict[str, dict[str, float]] = {"cpu": {}, "cuda": {"min_tokens": 32_768}}
 
 
-def training_buckets(device: torch.device, given: Mapping[str, float]) -> dict[str, Any]:
-    """Options of `bucket_rows` for a training step: the defaults of the device, replaced by those `given`.
+def training_buckets(device: torch.device, changes: Mapping[str, float]) -> dict[str, Any]:
+    """Options of `bucket_rows` for a training step: the defaults of the device, replaced by `changes`.
 
     Example:
         >>> import torch
         >>> training_buckets(torch.device("cuda"), {"max_rows": 64})
         {'min_tokens': 32768, 'max_rows': 64}
     """
-    return {**_TRAINING["cpu" if device.type == "cpu" else "cuda"], **given}
+    return {**_TRAINING["cpu" if device.type == "cpu" else "cuda"], **changes}
 
 
-def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def row_lengths(attention_mask: Tensor, lengths: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Number of tokens in each row of a mask `[..., L]`.
 
-    Returns the lengths `known` on the host if their shape fits: to sum the mask, the host must wait for the device.
+    Returns `lengths`, from the host, if their shape fits: to sum the mask, the host must wait for the device.
 
     Example:
         >>> import torch
         >>> row_lengths(torch.tensor([[1, 1, 0], [1, 0, 0]])).tolist()
         [2, 1]
     """
-    if known is not None and known.shape == attention_mask.shape[:-1]:  # not so if the mask is a part of the batch
-        return known
+    if lengths is not None and lengths.shape == attention_mask.shape[:-1]:  # not so if the mask is a part of the batch
+        return lengths
     return attention_mask.sum(-1).cpu().numpy()
 
 

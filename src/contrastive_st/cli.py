@@ -51,11 +51,11 @@ COMMANDS = {name: module for group in GROUPS.values() for name, module in group.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, or 2 after a one-line error message."""
     argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
-    place = next((place for place, word in enumerate(argv) if word in COMMANDS), 0)
-    before = argv[:place]  # such as --quiet
+    index = next((index for index, word in enumerate(argv) if word in COMMANDS), 0)
+    before = argv[:index]  # such as --quiet
     general = not before or (before[0].startswith("-") and "--version" not in before)
-    if argv[place : place + 1] == ["train"] and general:
-        return train([*argv[place + 1 :], *before])  # each script has its parser, with --help
+    if argv[index : index + 1] == ["train"] and general:
+        return train([*argv[index + 1 :], *before])  # each script has its parser, with --help
     return run(lambda: _run(argv))
 
 

@@ -153,7 +153,7 @@ def add_command(commands: Any, kind: Any) -> None:
     )  # fmt: skip
     add_flags(parser, kind, groups=_GROUP_OF)
     parser.add_general(any(_GROUP_OF.get(spec.name) == "texts" for spec in dataclasses.fields(kind)))
-    parser.set_defaults(function=lambda given: parsed(kind, given)())
+    parser.set_defaults(function=lambda args: parsed(kind, args)())
 
 
 def snake_case_flags(argv: Sequence[str]) -> list[str]:

@@ -95,15 +95,15 @@ def shared(
     rank, count = processes() if distributed and not _UNSHARED.get() else (0, 1)
     if count == 1:
         return [work(item) for item in items]
-    own: dict[int, Result] = {}
+    results: dict[int, Result] = {}
     failure: Exception | None = None
     try:
         for i in partition(costs, count)[rank]:
-            own[i] = work(items[i])
+            results[i] = work(items[i])
     except Exception as error:  # raised below, on every process
         failure = error
     outcomes: list[Any] = [None] * count
-    dist.all_gather_object(outcomes, (own, failure))
+    dist.all_gather_object(outcomes, (results, failure))
     for _, failed in outcomes:
         if failed is not None:
             raise failed
@@ -144,8 +144,8 @@ def mean_over_processes(values: Mapping[str, float]) -> dict[str, float]:
         return dict(values)
     every: list[Any] = [None] * world_size()
     dist.all_gather_object(every, dict(values))
-    held = {name: [own[name] for own in every if name in own] for name in dict.fromkeys(chain(*every))}
-    return {name: own[0] if len(set(own)) == 1 else statistics.fmean(own) for name, own in held.items()}
+    held = {name: [one[name] for one in every if name in one] for name in dict.fromkeys(chain(*every))}
+    return {name: several[0] if len(set(several)) == 1 else statistics.fmean(several) for name, several in held.items()}
 
 
 def host_numbers(number: int, group: dist.ProcessGroup | None) -> list[int]:
@@ -352,7 +352,7 @@ class _Ring(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: object) -> tuple[Tensor | None, ...]:
         anchors, block, total = ctx.saved_tensors
-        own, gradient = torch.zeros_like(anchors), torch.zeros_like(block)
+        of_anchors, gradient = torch.zeros_like(anchors), torch.zeros_like(block)
         for source, (held, received) in ctx.gather.round(ctx.sizes, block, gradient, home=True):
             leaf = held.detach().requires_grad_()
             for rows in _slices(len(anchors), len(held)):
@@ -361,9 +361,9 @@ class _Ring(torch.autograd.Function):
                     scores = ctx.score(part, leaf, source, rows)[0]
                 shares = grad[rows, None] * (scores.detach() - total[rows, None]).exp()
                 to_anchors, to_block = torch.autograd.grad(scores, [part, leaf], shares)
-                own[rows] += to_anchors
+                of_anchors[rows] += to_anchors
                 received += to_block
-        return own, gradient, None, None, None
+        return of_anchors, gradient, None, None, None
 
 
 def _slices(rows: int, columns: int) -> list[slice]:
@@ -418,11 +418,11 @@ def add_gradients(tables: Collection[int], bucket: dist.GradBucket) -> torch.fut
     sent = [*parts, *(rows[where] for rows, where in zip(sparse, touched, strict=True))]
     packed = torch.cat([part.flatten() for part in sent]).mul_(share)
     dist.all_reduce(packed)
-    result = [own.view_as(part) for own, part in zip(packed.split([part.numel() for part in sent]), sent, strict=True)]
-    for part, own in zip(parts, result[: len(parts)], strict=True):
-        part.copy_(own)
-    for rows, where, own in zip(sparse, touched, result[len(parts) :], strict=True):
-        rows[where] = own
+    result = [new.view_as(part) for new, part in zip(packed.split([part.numel() for part in sent]), sent, strict=True)]
+    for part, new in zip(parts, result[: len(parts)], strict=True):
+        part.copy_(new)
+    for rows, where, new in zip(sparse, touched, result[len(parts) :], strict=True):
+        rows[where] = new
     done = torch.futures.Future()
     done.set_result(total)
     return done
@@ -450,23 +450,23 @@ def _compare_gradients(optimizer: torch.optim.Optimizer, *step: object) -> None:
     stepped = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
     for model in [model for model in _UNCHECKED if not stepped.isdisjoint(map(id, model.parameters()))]:
         shapes = _UNCHECKED.pop(model)
-        found: dict[str, Tensor] = {}
+        local: dict[str, Tensor] = {}
         for name, weight in model.named_parameters():
             if shapes.get(name) == weight.shape and not hasattr(weight, "to_local"):  # else a shard of FSDP
                 gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
                 gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
                 norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
-                found[name] = torch.stack([gradient.sum(dtype=torch.float64), norm])
-        if not found:
+                local[name] = torch.stack([gradient.sum(dtype=torch.float64), norm])
+        if not local:
             continue
-        sums = torch.stack(list(found.values()))
+        sums = torch.stack(list(local.values()))
         bounds = torch.cat([sums, -sums], 1)
         dist.all_reduce(bounds, dist.ReduceOp.MAX)
         spread, norms = bounds[:, :2] + bounds[:, 2:], bounds[:, 1:2]
-        differing = [name for name, apart in zip(found, (spread > 1e-3 * norms).any(1).tolist(), strict=True) if apart]
+        differing = [name for name, apart in zip(local, (spread > 1e-3 * norms).any(1).tolist(), strict=True) if apart]
         if differing:
             raise InputError(
-                f"{len(differing)} of {len(found)} gradients, such as that of {differing[0]}, differ between the "
+                f"{len(differing)} of {len(local)} gradients, such as that of {differing[0]}, differ between the "
                 f"{world_size()} processes: nothing averages them, and each process would train another model. Wrap "
                 "the model in DistributedDataParallel. The Trainer of transformers does not do so if evaluate() is "
                 "called before train(); ContrastiveTrainer does"

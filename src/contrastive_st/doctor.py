@@ -86,11 +86,11 @@ def facts() -> Iterator[tuple[str, str]]:
 
 def _threads(number: int) -> str:
     """How many threads compute, and what decides it."""
-    granted, given = quota(), os.environ.get("OMP_NUM_THREADS", "not set")
+    granted, variable = quota(), os.environ.get("OMP_NUM_THREADS", "not set")
     limits = [f"affinity {affinity()}"] if affinity() != os.cpu_count() else []
     limits += [f"cgroup quota {granted:.2g}"] if granted is not None else []
     busy = [f"{share:.1f} cores taken by other processes"] if (share := taken()) > _BUSY else []
-    return ", ".join([f"{number} of {os.cpu_count()} cores", *limits, f"OMP_NUM_THREADS {given}", *busy])
+    return ", ".join([f"{number} of {os.cpu_count()} cores", *limits, f"OMP_NUM_THREADS {variable}", *busy])
 
 
 def _postgres() -> str:
@@ -116,7 +116,7 @@ def _postgres() -> str:
 def _writable(folder: str | os.PathLike[str]) -> str:
     """Whether files can be made in a folder, or where it would be created."""
     path = Path(folder).expanduser().absolute()
-    there = next(place for place in (path, *path.parents) if place.exists())
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=there):
             return "writable"

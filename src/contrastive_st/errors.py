@@ -84,7 +84,7 @@ def one_line(error: Exception) -> str:
     """
     what, library = getattr(error, "about", ""), _library_of(error)
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("contrastive_st"):
-        return ": ".join(filter(None, (what, lacking(error))))
+        return ": ".join(filter(None, (what, what_to_install(error))))
     if not (what or library or isinstance(error, (InputError, OSError))):
         return ""
     hint = getattr(getattr(error, "diag", None), "message_hint", None)  # of PostgreSQL: how to fix it
@@ -117,15 +117,15 @@ def install(extra: str = "") -> str:
         >>> install("lora").endswith("[lora]'")
         True
     """
-    clone, wanted = Path(__file__).parents[2], f"[{extra}]" if extra else ""
+    clone, suffix = Path(__file__).parents[2], f"[{extra}]" if extra else ""
     if (clone / "pyproject.toml").is_file():
-        return f"pip install -c '{clone / 'constraints.txt'}' -e '{clone}{wanted}'"
+        return f"pip install -c '{clone / 'constraints.txt'}' -e '{clone}{suffix}'"
     from importlib import metadata  # here, because it takes a tenth of the time to a first vector
 
     with contextlib.suppress(metadata.PackageNotFoundError):
         if extra in (metadata.metadata(_LITE).get_all("Provides-Extra") or ()):
-            return f"pip install '{_LITE}{wanted}'"
-    return f"pip install '{_WHOLE}{wanted}'"
+            return f"pip install '{_LITE}{suffix}'"
+    return f"pip install '{_WHOLE}{suffix}'"
 
 
 def installed_version(name: str) -> str:
@@ -138,11 +138,11 @@ def installed_version(name: str) -> str:
         return ""
 
 
-def lacking(error: ModuleNotFoundError) -> str:
+def what_to_install(error: ModuleNotFoundError) -> str:
     """What to install for a module that the light distribution does without.
 
     Example:
-        >>> lacking(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")).partition(";")[0]
+        >>> what_to_install(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")).partition(";")[0]
         'this needs torch, which is not installed'
     """
     if asked := re.match(r"The '([\w-]+)", str(error.name)):  # by transformers, of a version of a library
@@ -175,13 +175,13 @@ def require(what: str, extra: str, *modules: str) -> ModuleType:
     return importlib.import_module(modules[0])
 
 
-def choice(what: str, name: object, known: Iterable[object], where: object = "") -> Any:
+def choice(what: str, name: object, allowed: Iterable[object], where: object = "") -> Any:
     """The name, if it is among the known ones.
 
     Args:
         what: what it is the name of, for the message.
         name: the name.
-        known: the known ones.
+        allowed: the known ones.
         where: the file in which it is looked for, if it is one.
 
     Returns:
@@ -196,14 +196,14 @@ def choice(what: str, name: object, known: Iterable[object], where: object = "")
         ...
         contrastive_st.errors.InputError: unknown precision 'int4'; choose one of float32, int8
     """
-    known = list(known)
-    if name not in known:
-        _refuse(what, name, known, where)
+    allowed = list(allowed)
+    if name not in allowed:
+        _refuse(what, name, allowed, where)
     return name
 
 
-def _refuse(what: str, name: object, known: Iterable[object], where: object) -> NoReturn:
-    names = listed(one for one in known if one is not None)
+def _refuse(what: str, name: object, allowed: Iterable[object], where: object) -> NoReturn:
+    names = listed(one for one in allowed if one is not None)
     choices = f"choose one of {names}" if names else "there are none"
     raise InputError(f"{f'{where}: ' if where else ''}unknown {what} {str(name)[:_LONGEST]!r}; {choices}")
 
@@ -222,7 +222,7 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(written[:count]) + more
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, candidates: Iterable[str]) -> str:
     """The known word nearest to a mistyped one, or else the list of known words, for the end of an error message.
 
     Example:
@@ -231,7 +231,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
         >>> suggestion("x", ["train", "index"])
         'choose from train, index'
     """
-    known = list(known)
-    bare = {name.lstrip("-"): name for name in known}  # the dashes of flags make all of them alike
+    candidates = list(candidates)
+    bare = {name.lstrip("-"): name for name in candidates}  # the dashes of flags make all of them alike
     near = difflib.get_close_matches(word.lstrip("-"), bare, 1)
-    return f"did you mean {bare[near[0]]}?" if near else f"choose from {', '.join(known)}"
+    return f"did you mean {bare[near[0]]}?" if near else f"choose from {', '.join(candidates)}"

@@ -52,12 +52,12 @@ def _renamed(name: str, now: str, call: Callable[..., Any]) -> Callable[..., Any
     return renamed
 
 
-def _with_tokenizer_by_name(method: Callable[..., Any], place: int) -> Callable[..., Any]:
+def _with_tokenizer_by_name(method: Callable[..., Any], index: int) -> Callable[..., Any]:
     @functools.wraps(method)
-    def called(own: Any, *args: Any, **options: Any) -> Any:
-        if len(args) > place and (args[place] is None or callable(args[place])):  # other arguments are not functions
+    def called(instance: Any, *args: Any, **options: Any) -> Any:
+        if len(args) > index and (args[index] is None or callable(args[index])):  # other arguments are not functions
             warnings.warn("give the tokenizer of an evaluator by name: tokenizer=...", FutureWarning, stacklevel=2)
-            args, options = (*args[:place], *args[place + 1 :]), {"tokenizer": args[place], **options}
-        return method(own, *args, **options)
+            args, options = (*args[:index], *args[index + 1 :]), {"tokenizer": args[index], **options}
+        return method(instance, *args, **options)
 
     return called

@@ -59,13 +59,13 @@ class OptionError(InputError):
         wanted: what the field takes.
     """
 
-    def __init__(self, name: str, value: object, wanted: str) -> None:
-        super().__init__(f"{name} {value}: give {wanted}")
-        self.name, self.value, self.wanted = name, value, wanted
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        super().__init__(f"{name} {value}: give {expected}")
+        self.name, self.value, self.expected = name, value, expected
 
     def called(self, name: str) -> OptionError:
         """The same error for an option that its user wrote otherwise."""
-        return OptionError(name, self.value, self.wanted)
+        return OptionError(name, self.value, self.expected)
 
 
 # --- Checking values.
@@ -155,7 +155,7 @@ def fits(value: Any, kind: object) -> bool:
         return listed and all(fits(item, args[0]) for item in value)
     if origin is dict:
         return isinstance(value, dict) and all(
-            fits(x, own) for pair in value.items() for x, own in zip(pair, args, strict=True)
+            fits(x, part) for pair in value.items() for x, part in zip(pair, args, strict=True)
         )
     return value is not None if kind is not type(None) else value is None
 
@@ -169,14 +169,14 @@ def in_words(kind: object) -> str:
     """
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        if own := next((text for text in args[1:] if isinstance(text, str)), None):
-            return own
+        if phrase := next((text for text in args[1:] if isinstance(text, str)), None):
+            return phrase
         bounds = [bound for bound in args[1:] if type(bound) in _IN_WORDS]
         limits = [(_IN_WORDS[type(bound)][1], getattr(bound, _IN_WORDS[type(bound)][0])) for bound in bounds]
-        told = [words.format(limit) for words, limit in limits if abs(limit) != math.inf]
-        if not told:
+        shown = [words.format(limit) for words, limit in limits if abs(limit) != math.inf]
+        if not shown:
             return f"a finite {in_words(args[0]).removeprefix('a ')}" if limits else in_words(args[0])
-        return in_words(args[0]) + (" of " if told[0][0].isdigit() else " ") + " and ".join(told)
+        return in_words(args[0]) + (" of " if shown[0][0].isdigit() else " ") + " and ".join(shown)
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(in_words(one) for one in args if one is not type(None)))
     if origin is Literal:
@@ -204,12 +204,12 @@ def from_keys(kind: type[Kind], content: object) -> Kind:
         ...
         contrastive_st.errors.InputError: unknown key 'wieght'; did you mean weight?
     """
-    known = field_types(kind)
+    names = field_types(kind)
     if not isinstance(content, Mapping):
-        raise InputError(f"{str(content)[:60]!r} has no keys and values; it takes {', '.join(known)}")
+        raise InputError(f"{str(content)[:60]!r} has no keys and values; it takes {', '.join(names)}")
     for key in content:
-        if key not in known:
-            raise InputError(f"unknown key {key!r}; {suggestion(str(key), known)}")
+        if key not in names:
+            raise InputError(f"unknown key {key!r}; {suggestion(str(key), names)}")
     specs: Any = dataclasses.fields(kind)  # type: ignore[arg-type]
     missing = [x.name for x in specs if x.default is dataclasses.MISSING is x.default_factory and x.name not in content]
     return kind(**{**dict.fromkeys(missing), **content})
@@ -393,19 +393,19 @@ def truth(text: str) -> bool:
         >>> truth("no"), truth("True")
         (False, True)
     """
-    known = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "0"), False)
-    if text.lower() not in known:
+    values = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "0"), False)
+    if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return known[text.lower()]
+    return values[text.lower()]
 
 
-def parsed(kind: type[Kind], found: argparse.Namespace) -> Kind:
+def parsed(kind: type[Kind], namespace: argparse.Namespace) -> Kind:
     """The instance of a dataclass that a parser with its flags has read.
 
     Raises:
         OptionError: a value is out of its bounds; the message has the flag.
     """
-    values = {name: getattr(found, name) for name in field_types(kind)}
+    values = {name: getattr(namespace, name) for name in field_types(kind)}
     try:
         return kind(**values)
     except OptionError as error:

@@ -114,7 +114,7 @@ class _Products:
                     self._limits.restore_original_limits()
 
     def _now(self) -> int:
-        return max((own.num_threads for own in self._libraries.lib_controllers), default=1)
+        return max((library.num_threads for library in self._libraries.lib_controllers), default=1)
 
 
 @cache

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_CGROUPS, _OF_PROCESS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def affinity() -> int:
@@ -21,25 +21,25 @@ def affinity() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def quota(root: Path = _CGROUPS, own: Path = _OWN) -> float | None:
+def quota(root: Path = _CGROUPS, of_process: Path = _OF_PROCESS) -> float | None:
     """How many processors' time the cgroups of this process (version 1 or 2) allow; None if they set no limit.
 
     Args:
         root: where the cgroups are mounted.
-        own: the file that names those of this process.
+        of_process: the file that names those of this process.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     own = Path(folder, "cgroup")
-        ...     _ = own.write_text("0::/a/b")
+        ...     path = Path(folder, "cgroup")
+        ...     _ = path.write_text("0::/a/b")
         ...     Path(folder, "a/b").mkdir(parents=True)
         ...     _ = Path(folder, "a/cpu.max").write_text("150000 100000")
-        ...     quota(Path(folder), own)
+        ...     quota(Path(folder), path)
         1.5
     """
     try:
-        lines = own.read_text(encoding="utf-8").splitlines()
+        lines = of_process.read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux
         return None
     limits = [limit for line in lines for limit in _limits(root, *line.split(":", 2)[1:])]
@@ -50,9 +50,9 @@ def _limits(root: Path, controllers: str, name: str) -> Iterator[float]:
     """The limits of a cgroup and of those that it is in; in a container its path may begin outside of what is there."""
     if controllers and "cpu" not in controllers.split(","):
         return
-    place = (root / controllers if (root / controllers).is_dir() else root / "cpu") if controllers else root
+    base = (root / controllers if (root / controllers).is_dir() else root / "cpu") if controllers else root
     inside = Path(name.lstrip("/"))
-    for folder in (place / inside, *((place / above) for above in inside.parents)):
+    for folder in (base / inside, *((base / above) for above in inside.parents)):
         try:
             if controllers:
                 granted, period = ((folder / f"cpu.cfs_{one}_us").read_text() for one in ("quota", "period"))
@@ -82,8 +82,8 @@ def threads() -> int:
         >>> threads() >= 1
         True
     """
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(given) if given.isdecimal() and int(given) else usable()
+    number = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(number) if number.isdecimal() and int(number) else usable()
 
 
 def follow_quota() -> None:
@@ -139,7 +139,7 @@ def _worked() -> float:
             lines = [line.split() for line in file if line.startswith("cpu") and line[3].isdigit()]
     except OSError:
         return 0.0
-    own = {f"cpu{number}" for number in os.sched_getaffinity(0)}
-    user, nice, system = (sum(int(line[column]) for line in lines if line[0] in own) for column in (1, 2, 3))
+    names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    user, nice, system = (sum(int(line[column]) for line in lines if line[0] in names) for column in (1, 2, 3))
     total = user + system + (nice if os.nice(0) > 0 else 0)
     return total / os.sysconf("SC_CLK_TCK") - time.process_time()

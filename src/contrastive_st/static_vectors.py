@@ -351,9 +351,9 @@ class StaticVectors(StaticTable):
         Raises:
             InputError: a text is not a string.
         """
-        given = list_of_texts(texts)
-        with progress(len(given)) if show_progress_bar else nullcontext(lambda count: None) as done:
-            output = self.of_texts(given, None, 0, Pass(done=done))
+        items = list_of_texts(texts)
+        with progress(len(items)) if show_progress_bar else nullcontext(lambda count: None) as done:
+            output = self.of_texts(items, None, 0, Pass(done=done))
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:

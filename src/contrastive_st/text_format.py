@@ -44,17 +44,17 @@ TEXT_FORMAT_HELP = {
 asked = TextFormat()
 
 
-def set_text_format(given: TextFormat) -> None:
+def set_text_format(chosen: TextFormat) -> None:
     """Set how this process reads files of text."""
     global asked
-    asked = given
+    asked = chosen
 
 
 @contextmanager
-def reading_as(**given: Any) -> Iterator[None]:
+def reading_as(**changes: Any) -> Iterator[None]:
     """Read files of text with these fields of `TextFormat` inside of the `with` statement; None leaves what is set."""
     former = asked
-    set_text_format(replace(asked, **{name: value for name, value in given.items() if value is not None}))
+    set_text_format(replace(asked, **{name: value for name, value in changes.items() if value is not None}))
     try:
         yield
     finally:
@@ -74,15 +74,15 @@ def add_text_format(name: str, value: str) -> None:
         False
         >>> set_text_format(TextFormat())
     """
-    given: Any = value
+    parsed: Any = value
     if name == "delimiter":
-        given = value.encode().decode("unicode_escape") if value.startswith("\\") else value
-        if len(given) != 1:
+        parsed = value.encode().decode("unicode_escape") if value.startswith("\\") else value
+        if len(parsed) != 1:
             raise InputError(f"--delimiter {value}: give one character, such as ';'")
     if name == "decimal":
-        given = choice("value of --decimal", value.lower(), ("point", "comma"))
+        parsed = choice("value of --decimal", value.lower(), ("point", "comma"))
     if name in ("header", "escapes"):
         others = ("quotes", "copy") if name == "escapes" else ()
-        given = choice(f"value of --{name}", value.lower(), ("true", "false", *others))
-        given = given if given in others else given == "true"
-    set_text_format(replace(asked, **{name: given}))
+        parsed = choice(f"value of --{name}", value.lower(), ("true", "false", *others))
+        parsed = parsed if parsed in others else parsed == "true"
+    set_text_format(replace(asked, **{name: parsed}))

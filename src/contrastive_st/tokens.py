@@ -93,11 +93,11 @@ def each_text(texts: object) -> Iterator[str]:
         yield text
 
 
-def texts_or_vectors(given: object) -> list[str] | NDArray[np.float32]:
+def texts_or_vectors(values: object) -> list[str] | NDArray[np.float32]:
     """The texts as a list, or what are not texts as an array of vectors.
 
     Args:
-        given: as for `list_of_texts`; or a tensor, an array or a list of numbers or of vectors.
+        values: as for `list_of_texts`; or a tensor, an array or a list of numbers or of vectors.
 
     Raises:
         InputError: as for `list_of_texts`.
@@ -106,18 +106,18 @@ def texts_or_vectors(given: object) -> list[str] | NDArray[np.float32]:
         >>> texts_or_vectors("one"), texts_or_vectors([[1, 2]]).tolist()
         (['one'], [[1.0, 2.0]])
     """
-    if hasattr(given, "detach"):
-        given = given.detach().float().cpu().numpy()
-    if not _is_numeric(given):
-        given = [given] if isinstance(given, str) else items_in_order(given)
-        if not given or any(isinstance(item, str) for item in given):
-            return list_of_texts(given)
-    return np.asarray(given, np.float32)
+    if hasattr(values, "detach"):
+        values = values.detach().float().cpu().numpy()
+    if not _is_numeric(values):
+        values = [values] if isinstance(values, str) else items_in_order(values)
+        if not values or any(isinstance(item, str) for item in values):
+            return list_of_texts(values)
+    return np.asarray(values, np.float32)
 
 
-def _is_numeric(given: object) -> bool:
+def _is_numeric(value: object) -> bool:
     """Whether it is an array of numbers."""
-    return getattr(getattr(given, "dtype", None), "kind", "O") in "biuf"
+    return getattr(getattr(value, "dtype", None), "kind", "O") in "biuf"
 
 
 def token_ids(
@@ -221,7 +221,7 @@ def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
             state["encode_special_tokens"] = True
     else:  # written in Python: its class and its settings decide, but for names of folders and files
         paths = ("_file", "name_or_path", "model_max_length")  # this last is not part of it
-        settings = {name: str(own) for name, own in tokenizer.init_kwargs.items() if not name.endswith(paths)}
+        settings = {name: str(value) for name, value in tokenizer.init_kwargs.items() if not name.endswith(paths)}
         added = {str(number): repr(token) for number, token in tokenizer.added_tokens_decoder.items()}
         state = {"class": type(tokenizer).__name__, "settings": settings, "added": added}
         state["vocab"] = tokenizer.get_vocab()
@@ -306,14 +306,14 @@ def token_types(tokenizer: PreTrainedTokenizerBase, mask: Tensor) -> Tensor | No
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:  # which is not changed by this, so that others may use it meanwhile
         one = backend.encode("a")
-        real = [place for place, is_real in enumerate(one.attention_mask) if is_real]
-        types, special = ([own[place] for place in real] for own in (one.type_ids, one.special_tokens_mask))
+        real = [index for index, is_real in enumerate(one.attention_mask) if is_real]
+        types, special = ([row[index] for index in real] for row in (one.type_ids, one.special_tokens_mask))
     else:
         slow = tokenizer("a", return_special_tokens_mask=True)
         types, special = slow["token_type_ids"], slow["special_tokens_mask"]
     if not any(types):
         return None
-    of_text = [place for place, is_special in enumerate(special) if not is_special] or [0]
+    of_text = [index for index, is_special in enumerate(special) if not is_special] or [0]
     result: Tensor = mask * types[of_text[0]]
     places = mask.cumsum(1)
     left = mask.sum(1, keepdim=True) - places

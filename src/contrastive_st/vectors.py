@@ -149,8 +149,8 @@ def top_k_in_blocks(compare: Compare, queries: int, count: int, k: int, block: i
     result = list(top_k_in_chunks(compare, queries, count, k, (rows, block)))
     if len(result) == 1:
         return result[0]
-    scores = [own[0] for own in result] or [np.empty((0, min(k, count)), np.float32)]
-    numbers = [own[1] for own in result] or [np.empty((0, min(k, count)), np.int64)]
+    scores = [one[0] for one in result] or [np.empty((0, min(k, count)), np.float32)]
+    numbers = [one[1] for one in result] or [np.empty((0, min(k, count)), np.int64)]
     return np.concatenate(scores), np.concatenate(numbers)
 
 
@@ -173,12 +173,12 @@ def top_k_in_chunks(compare: Compare, queries: int, count: int, k: int, chunks: 
     columns = min(chunks[1], max(_SCORES // max(min(rows, queries), 1), _NARROW))
 
     def of_chunk(start: int) -> Best:
-        own = slice(start, min(start + rows, queries))
-        best: Best = np.empty((own.stop - start, 0), np.float32), np.empty((own.stop - start, 0), np.int64)
+        chunk = slice(start, min(start + rows, queries))
+        best: Best = np.empty((chunk.stop - start, 0), np.float32), np.empty((chunk.stop - start, 0), np.int64)
         waiting: list[_Passed] = []
         for first in range(0, count, columns):
             part = slice(first, min(first + columns, count))
-            waiting.append(_passing(compare(own, part), best[0], k, first))
+            waiting.append(_passing(compare(chunk, part), best[0], k, first))
             # a merge costs more than the few that an old limit lets through
             if best[0].shape[1] < k or sum(len(passed[0]) for passed in waiting) > best[0].size:
                 best, waiting = _merged(best, waiting, min(k, best[0].shape[1] + part.stop - first)), []
@@ -188,10 +188,10 @@ def top_k_in_chunks(compare: Compare, queries: int, count: int, k: int, chunks: 
     return on_threads(of_chunk, starts) if len(starts) > 1 else map(of_chunk, starts)
 
 
-def _passing(scores: NDArray[np.floating], known: NDArray[np.floating], k: int, first: int) -> _Passed:
+def _passing(scores: NDArray[np.floating], best: NDArray[np.floating], k: int, first: int) -> _Passed:
     """The candidates that may be among the k best: their queries, ascending, their numbers and their scores."""
-    if known.shape[1] == k:
-        keep = scores > known[:, -1:]  # of equal scores, the earlier stays
+    if best.shape[1] == k:
+        keep = scores > best[:, -1:]  # of equal scores, the earlier stays
         if np.count_nonzero(keep) > k * len(scores):
             keep &= scores >= np.partition(scores, -k, axis=1)[:, -k, None]
     elif scores.shape[1] > k:
@@ -205,15 +205,15 @@ def _passing(scores: NDArray[np.floating], known: NDArray[np.floating], k: int, 
 
 def _merged(best: Best, passed: list[_Passed], width: int) -> Best:
     """The `width` best of each query, among those so far and candidates in the order of their numbers."""
-    known, numbers = best
-    query = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), *(result[0] for result in passed)])
+    scores, numbers = best
+    query = np.concatenate([np.repeat(np.arange(len(scores)), scores.shape[1]), *(result[0] for result in passed)])
     labels = np.concatenate([numbers.ravel(), *(result[1] for result in passed)])
-    values = np.concatenate([known.ravel(), *(result[2] for result in passed)])
-    order = np.lexsort((-values, query.astype(np.min_scalar_type(len(known)))))  # a small type sorts faster
-    counts = np.bincount(query, minlength=len(known))
-    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    order = order[place < width]
-    return values[order].reshape(len(known), width), labels[order].reshape(len(known), width)
+    values = np.concatenate([scores.ravel(), *(result[2] for result in passed)])
+    order = np.lexsort((-values, query.astype(np.min_scalar_type(len(scores)))))  # a small type sorts faster
+    counts = np.bincount(query, minlength=len(scores))
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = order[rank < width]
+    return values[order].reshape(len(scores), width), labels[order].reshape(len(scores), width)
 
 
 # --- Quantization to a byte or a bit per number.

@@ -95,10 +95,10 @@ class WordCache:
             numbers = np.fromiter(map(self._numbers.__getitem__, flat), np.int64, len(flat))
             if self._numbers.new:
                 self._learn()
-            starts, lengths, known = self._starts[numbers], self._lengths[numbers], self._ids
+            starts, lengths, ids = self._starts[numbers], self._lengths[numbers], self._ids
         ends_of_words = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(starts - ends_of_words[:-1], lengths) + np.arange(ends_of_words[-1])
-        return known[places], np.diff(ends_of_words[ends], prepend=0)
+        return ids[places], np.diff(ends_of_words[ends], prepend=0)
 
     def _learn(self) -> None:
         """Tokenize the new words."""

@@ -87,9 +87,9 @@ class Search:
             [2, 2]
         """
         ranks = []
-        for row, own in zip(scores, self.relevant[first:], strict=False):
-            before = ~(row < np.nan_to_num(row[own], nan=-np.inf).max())
-            before[own] = False
+        for row, relevant in zip(scores, self.relevant[first:], strict=False):
+            before = ~(row < np.nan_to_num(row[relevant], nan=-np.inf).max())
+            before[relevant] = False
             ranks.append(1 + int(before.sum()))
         return np.array(ranks, np.int64)
 
@@ -102,11 +102,11 @@ class Search:
             [1.0, 0.5]
         """
         ranked = np.nan_to_num(scores, nan=-np.inf)
-        found = [
-            graded_metrics(row, np.array(own), np.ones(len(own)), metrics=[("recall", k)])[f"recall@{k}"]
-            for row, own in zip(ranked, self.relevant[first:], strict=False)
+        recalls = [
+            graded_metrics(row, np.array(relevant), np.ones(len(relevant)), metrics=[("recall", k)])[f"recall@{k}"]
+            for row, relevant in zip(ranked, self.relevant[first:], strict=False)
         ]
-        return np.array(found, np.float64)
+        return np.array(recalls, np.float64)
 
 
 def made_pair(title: str, text: str) -> tuple[str, str] | None:
@@ -184,16 +184,16 @@ def read_search(
         asked, relevant = [pair.title for pair in held], [[i] for i in range(len(held))]
     else:
         answers, by_id = read_answers(queries), {one.id: one for one in documents}
-        known = {query: [str(id) for id in ids if str(id) in by_id] for query, ids in answers.items()}
-        known = dict([pair for pair in known.items() if pair[1]][:_SEARCHED])
-        left_out["queries without a document that is read"] = len(answers) - len(known)
-        wanted = dict.fromkeys(id for ids in known.values() for id in ids)
-        others = [pair for pair in ranked if pair.source not in wanted]
-        held = [DocPair(by_id[id].title, by_id[id].text[:_TEXT], id) for id in wanted]
+        answered = {query: [str(id) for id in ids if str(id) in by_id] for query, ids in answers.items()}
+        answered = dict([pair for pair in answered.items() if pair[1]][:_SEARCHED])
+        left_out["queries without a document that is read"] = len(answers) - len(answered)
+        needed = dict.fromkeys(id for ids in answered.values() for id in ids)
+        others = [pair for pair in ranked if pair.source not in needed]
+        held = [DocPair(by_id[id].title, by_id[id].text[:_TEXT], id) for id in needed]
         held, rest = [*held, *others[: max(0, size - len(held))]], others[max(0, size - len(held)) :]
-        number, how = {id: i for i, id in enumerate(wanted)}, queries
-        order = sorted(known, key=lambda query: hashlib.sha256(query.encode("utf-8", "replace")).digest())
-        asked, relevant = order, [[number[id] for id in known[query]] for query in order]
+        number, how = {id: i for i, id in enumerate(needed)}, queries
+        order = sorted(answered, key=lambda query: hashlib.sha256(query.encode("utf-8", "replace")).digest())
+        asked, relevant = order, [[number[id] for id in answered[query]] for query in order]
     titles, copies = {pair.title.casefold() for pair in held}, near_copies(rest, held)
     training = [p for p, copy in zip(rest, copies, strict=True) if not copy and p.title.casefold() not in titles]
     left_out["near copies of documents to find, not tuned on"] = len(rest) - len(training)

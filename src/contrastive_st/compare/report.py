@@ -58,11 +58,11 @@ class Comparison:
         self.winner = max(range(len(values)), key=lambda i: float(values[i][:half].mean()))
         self.rows = [
             Row(
-                system.name, system.model, system.rate, float(own[:half].mean()), float(own[half:].mean()),
+                system.name, system.model, system.rate, float(value[:half].mean()), float(value[half:].mean()),
                 float(search.recalls(system.scores[half:], half).mean()),
-                None if i == self.winner else mean_interval(values[self.winner][half:] - own[half:]),
+                None if i == self.winner else mean_interval(values[self.winner][half:] - value[half:]),
             )
-            for i, (system, own) in enumerate(zip(systems, values, strict=True))
+            for i, (system, value) in enumerate(zip(systems, values, strict=True))
         ]  # fmt: skip
 
     @property

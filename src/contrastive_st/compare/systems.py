@@ -69,8 +69,8 @@ def lexical_systems(search: Search) -> Iterator[System]:
     segment = Segment.of(np.arange(count), search.documents, language)
     length = float(segment.lengths.mean())
     norms = norms_of(segment.lengths, length)
-    found = [list(segment.postings(query_keys(query, language))) for query in search.queries]
-    scores = np.array([shares(postings, norms, count, np.arange(count)) for postings in found])
+    by_query = [list(segment.postings(query_keys(query, language))) for query in search.queries]
+    scores = np.array([shares(postings, norms, count, np.arange(count)) for postings in by_query])
     yield System("BM25, words", scores, length=length)
     every = lexical_scores(search.queries, search.documents, search.documents, ("characters",))
     yield System("BM25, characters", every["BM25, characters"])

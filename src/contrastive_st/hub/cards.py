@@ -99,8 +99,8 @@ class CheckpointMetadata:
     def _modules(self) -> Checkpoint | None:
         """What the modules of sentence-transformers say of a folder in which settings of this package do not hold."""
         adapter, ours = (self.folder / ADAPTER).is_file(), self.settings and not written_by_another(self.folder)
-        found = None if adapter or ours else Checkpoint.find(self.folder, folder=self.folder)
-        return None if found is None or found.settings_hold else found
+        checkpoint = None if adapter or ours else Checkpoint.find(self.folder, folder=self.folder)
+        return None if checkpoint is None or checkpoint.settings_hold else checkpoint
 
     @property
     def pooling(self) -> str | None:
@@ -160,16 +160,16 @@ class CheckpointMetadata:
         if not path.is_file() or path.stat().st_mtime < self.newer_than:
             return None
         report = Report.read(path)
-        found = self._found_in(report)
-        if len(found) != 1:
-            several, name = "several" if found else "none", folder_name(self.folder)
+        models = self._models_in(report)
+        if len(models) != 1:
+            several, name = "several" if models else "none", folder_name(self.folder)
             raise InputError(
                 f"{path} is a report on {', '.join(report.models)}, and {several} of them may be {name}; evaluate "
                 f"{name} alone, under this name"
             )
-        return report, found[0]
+        return report, models[0]
 
-    def _found_in(self, report: Report) -> list[str]:
+    def _models_in(self, report: Report) -> list[str]:
         """The models of a report that this may be: the one with its fingerprint, or else those with its name."""
         names = [folder_name(self.folder), self.folder.resolve().name]  # the folder may be a link
         if len(report.models) == 1 and report.models[0] in names:
@@ -179,10 +179,10 @@ class CheckpointMetadata:
         for model in report.models:
             score = next(score for score in report.scores if score.model == model)
             recorded = report.fingerprints.get(model)
-            own = fingerprint(score.pooling, score.max_length) if recorded else None
-            if own and own == recorded:
+            current = fingerprint(score.pooling, score.max_length) if recorded else None
+            if current and current == recorded:
                 return [model]
-            untold += [] if own else [model]
+            untold += [] if current else [model]
         if len(report.models) == 1:
             return untold
         for models in untold, report.models:  # prompts that an encoder was given also make another fingerprint
@@ -305,9 +305,9 @@ def card_files(
         logger.warning("%s was written or edited by hand; it is left as it is", target)
         return files
     called = name or folder_name(folder)
-    own = _of_author(folder / CARD)
-    scored = {"model-index": own.get("model-index", ())}  # another card may be of other weights
-    kept = own | {name: value for card in (*before, target) for name, value in _of_author(card).items()} | scored
+    here = _of_author(folder / CARD)
+    scored = {"model-index": here.get("model-index", ())}  # another card may be of other weights
+    kept = here | {name: value for card in (*before, target) for name, value in _of_author(card).items()} | scored
     with about(f"{folder}: the records of the model in this folder"):
         drawn = curve is not None or (folder / CURVE).is_file()
         head = ModelCardData(

@@ -153,9 +153,9 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
         check_weights(folder, name)
         return folder
     shutil.copytree(folder, scratch, ignore=shutil.ignore_patterns("pytorch_model*"))
-    for place in bare:
+    for parent in bare:
         tensors: dict[str, Tensor] = {}
-        for path in sorted(place.glob("pytorch_model*.bin")):
+        for path in sorted(parent.glob("pytorch_model*.bin")):
             try:
                 content = torch.load(path, map_location="cpu", weights_only=True)
                 tensors |= {key: tensor.detach().clone().contiguous() for key, tensor in content.items()}
@@ -163,14 +163,14 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
                 raise InputError(
                     f"{name}: {path.name} is damaged, or holds more than tensors and could run code; it was not opened"
                 ) from error
-        write_tensors(tensors, scratch / place.relative_to(folder) / "model.safetensors")
+        write_tensors(tensors, scratch / parent.relative_to(folder) / "model.safetensors")
     return scratch
 
 
 def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
-    name, known = checkpoint.name, "cls" if checkpoint.head else checkpoint.pooling
-    if pooling is not None and known not in (None, choice("pooling", pooling, POOLINGS)):
-        raise InputError(f"{name} records pooling {known}, and --pooling {pooling} would change its embeddings")
+    name, recorded = checkpoint.name, "cls" if checkpoint.head else checkpoint.pooling
+    if pooling is not None and recorded not in (None, choice("pooling", pooling, POOLINGS)):
+        raise InputError(f"{name} records pooling {recorded}, and --pooling {pooling} would change its embeddings")
     if checkpoint.adapter is not None:
         raise InputError(f"{name} is an adapter; merge it into its base first (contrastive-st merge {name} -o FOLDER)")
     if checkpoint.head:

@@ -173,12 +173,12 @@ def _content(
     repo: str,
     data: CardData | None,
     newer_than: float = 0.0,
-    whole: Sequence[str] = (),
+    under: Sequence[str] = (),
     there: Path | None = None,
 ) -> dict[str, Path | bytes]:
     content: dict[str, Path | bytes] = {path: folder / path for path in publishable_files(folder)}
-    whole = [*whole, *([export["backend"]] if (export := read_export(folder)) else [])]
-    content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
+    under = [*under, *([export["backend"]] if (export := read_export(folder)) else [])]
+    content |= {p.relative_to(folder).as_posix(): p for sub in under for p in (folder / sub).rglob("*") if p.is_file()}
     for records in EVALUATION, EVAL_RESULTS:
         for path in (folder / records).glob("*"):
             if path.stat().st_mtime < newer_than:
@@ -207,13 +207,13 @@ def publishable_files(folder: str | Path) -> list[str]:
         router = next(filter(Path.is_file, (path / "router_config.json", path / "config.json")), None)
         below += [] if router is None else [path / Path(name).name for name in read_json(router, dict).get("types", {})]
     places = dict.fromkeys([folder, *below, folder / EVALUATION, folder / EVAL_RESULTS])
-    files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
+    files = [path for part in places if part.is_dir() for path in sorted(part.iterdir()) if path.is_file()]
 
     def may_go(path: Path) -> bool:
-        known = path.suffix != ".py" or (ARCHITECTURES / path.name).is_file()
+        trusted = path.suffix != ".py" or (ARCHITECTURES / path.name).is_file()
         hidden = path.name.startswith((".", "_")) or path.name in _LEFT_OUT
         report = path.parent.name == EVALUATION and path.suffix == ".json"
-        return known and not hidden and (report or path.suffix in _SUFFIXES or any(map(path.match, _NAMES)))
+        return trusted and not hidden and (report or path.suffix in _SUFFIXES or any(map(path.match, _NAMES)))
 
     return [path.relative_to(folder).as_posix() for path in files if may_go(path)]
 

@@ -70,23 +70,23 @@ def model_soup(
         ...
         contrastive_st.errors.InputError: 1 checkpoints with weights 1.0: give two or more checkpoints, ...
     """
-    given = [1.0] * len(checkpoints) if weights is None else list(weights)
-    total = sum(given)
-    if not (len(given) == len(checkpoints) > 1 and 0 < total < float("inf") and min(given) >= 0):
-        what = f"{len(checkpoints)} checkpoints with weights {' '.join(map(str, given))}"
+    factors = [1.0] * len(checkpoints) if weights is None else list(weights)
+    total = sum(factors)
+    if not (len(factors) == len(checkpoints) > 1 and 0 < total < float("inf") and min(factors) >= 0):
+        what = f"{len(checkpoints)} checkpoints with weights {' '.join(map(str, factors))}"
         raise InputError(f"{what}: give two or more checkpoints, and for each a weight of 0 or more, not all 0")
     with only_writer(output, flag="", parents=True):
         encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
-        wanted, taken = _traits(encoder), list[Ingredient]()
+        expected, taken = _traits(encoder), list[Ingredient]()
         sums: dict[str, Tensor] = {
             name: torch.zeros_like(tensor, dtype=torch.float64) if tensor.is_floating_point() else tensor.clone()
             for name, tensor in encoder.model.state_dict().items()
         }
-        for checkpoint, weight in zip(checkpoints, given, strict=True):
+        for checkpoint, weight in zip(checkpoints, factors, strict=True):
             other = SentenceEncoder(checkpoint, pooling=pooling)
             traits = _traits(other)
-            for trait in dict.fromkeys([*wanted, *traits]):
-                here, there = traits.get(trait, "nothing"), wanted.get(trait, "nothing")
+            for trait in dict.fromkeys([*expected, *traits]):
+                here, there = traits.get(trait, "nothing"), expected.get(trait, "nothing")
                 if here != there:
                     both = f"{here} in {other.name} and {there} in {encoder.name}"
                     fix = "average checkpoints that differ in their weights alone"

@@ -294,12 +294,12 @@ class ContrastiveDocumentStore(_Described):
         # of several with one id, the last one counts, as in OVERWRITE; with SKIP the first
         ordered = reversed(documents) if policy == DuplicatePolicy.SKIP else documents
         new = {as_id(document.id): document for document in ordered}
-        known = set(self.store.known(list(new)))
+        present = set(self.store.known(list(new)))
         if policy == DuplicatePolicy.SKIP:
-            new = {id: document for id, document in new.items() if id not in known}
-        elif policy != DuplicatePolicy.OVERWRITE and (known or len(new) < len(documents)):
+            new = {id: document for id, document in new.items() if id not in present}
+        elif policy != DuplicatePolicy.OVERWRITE and (present or len(new) < len(documents)):
             twice = [id for id, count in Counter(as_id(document.id) for document in documents).items() if count > 1]
-            id, which = new[[*known, *twice][0]].id, "is in the store already" if known else "is given twice"
+            id, which = new[[*present, *twice][0]].id, "is in the store already" if present else "is given twice"
             raise DuplicateDocumentError(f"document {id!r} {which}; give a policy, or another id")
         made = iter(self._encoder.encode_document([one.content or "" for one in new.values() if one.embedding is None]))
         vectors = [next(made) if one.embedding is None else one.embedding for one in new.values()]
@@ -334,15 +334,15 @@ def translate_filters(filters: Json) -> Filter:
     if operator in joins and "conditions" in filters:
         return Filter(tuple(translate_filters(one) for one in filters["conditions"]), joins[operator])
     value, several, ranges = filters.get("value"), operator in ("in", "not in"), operator in ("<", "<=", ">", ">=")
-    known = several or ranges or operator in ("==", "!=")
+    supported = several or ranges or operator in ("==", "!=")
     text = ranges and isinstance(value, str) and re.fullmatch(NUMBER, value)  # Haystack compares dates alone as text
-    if not {"field", "value"} <= filters.keys() or not known or several != isinstance(value, list) or text:
+    if not {"field", "value"} <= filters.keys() or not supported or several != isinstance(value, list) or text:
         raise InputError(f"filter {filters}: an index takes comparisons, `in`, `not in`, and AND, OR and NOT of these")
     column = _FIELDS.get(filters["field"]) or filters["field"].removeprefix("meta.")
     missing = Condition(column, "=", (None,))
     if (ranges and value is None) or value == []:
         return Filter((), "and" if operator == "not in" else "or")  # of every document, or of none
-    wanted = as_filter({column: {{"in": "=", "not in": "!="}.get(str(operator), operator): value}})
-    if operator not in ("!=", "not in") or None in next(wanted.conditions()).values:
-        return wanted
-    return Filter((wanted, missing), "or")
+    result = as_filter({column: {{"in": "=", "not in": "!="}.get(str(operator), operator): value}})
+    if operator not in ("!=", "not in") or None in next(result.conditions()).values:
+        return result
+    return Filter((result, missing), "or")

@@ -121,11 +121,11 @@ class ContrastiveVectorStore(VectorStore):
         """
         content = list(texts)
         names = [name or str(uuid4()) for name in ids or [None] * len(content)]
-        given = metadatas or [{}] * len(content)
-        check_lengths(texts=len(content), ids=len(names), metadatas=len(given))
-        last = {as_id(name): place for place, name in enumerate(names)}  # the last text of an id counts
+        metadata = metadatas or [{}] * len(content)
+        check_lengths(texts=len(content), ids=len(names), metadatas=len(metadata))
+        last = {as_id(name): index for index, name in enumerate(names)}  # the last text of an id counts
         rows = [content[i] for i in last.values()], self._embedding.embed_documents([content[i] for i in last.values()])
-        self.store.upsert([names[i] for i in last.values()], *rows, [given[i] for i in last.values()])
+        self.store.upsert([names[i] for i in last.values()], *rows, [metadata[i] for i in last.values()])
         return names
 
     def similarity_search_with_score_by_vector(

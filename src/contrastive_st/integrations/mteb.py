@@ -61,7 +61,7 @@ class MTEBModel:
             texts += [batch] if isinstance(batch, str) else batch["text"]
         role = getattr(prompt_type, "value", prompt_type)
         of_task = [getattr(task_metadata, name, None) for name in ("name", "type")]
-        names = [name for own in of_task if own for name in (*([f"{own}-{role}"] if role else []), own)]
+        names = [name for part in of_task if part for name in (*([f"{part}-{role}"] if role else []), part)]
         prompts = getattr(self.encoder, "prompts", {})
         options = next(({"prompt": prompts[name]} for name in names if name in prompts), {})
         encode = {"query": self.encoder.encode_query, "document": self.encoder.encode_document}
@@ -117,7 +117,7 @@ class MTEBModel:
         return ModelMeta(**about)
 
 
-def _rows(*given: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _rows(*arrays: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Two arrays `[N, d]` in float64."""
-    first, second = (np.atleast_2d(np.asarray(vectors, dtype=np.float64)) for vectors in given)
+    first, second = (np.atleast_2d(np.asarray(vectors, dtype=np.float64)) for vectors in arrays)
     return first, second

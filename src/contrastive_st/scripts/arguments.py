@@ -43,8 +43,8 @@ class DataArguments(ScriptArguments):
     def conflicts(self) -> Iterator[str]:
         """Yield a scale that is not a lowest and a highest score."""
         if self.score_range and (len(self.score_range) != 2 or self.score_range[0] >= self.score_range[1]):
-            given = " ".join(map(str, self.score_range))
-            yield f"--score_range {given}: give the lowest and the highest score, such as 0 5"
+            scale = " ".join(map(str, self.score_range))
+            yield f"--score_range {scale}: give the lowest and the highest score, such as 0 5"
 
 
 @dataclass
@@ -120,7 +120,7 @@ class EncoderArguments(ScriptArguments):
 
     def conflicts(self) -> Iterator[str]:
         """Yield prompts without a name or with the same name, and settings of an adapter that is not trained."""
-        parted = [given.partition("=") for given in self.prompts or ()]
+        parted = [prompt.partition("=") for prompt in self.prompts or ()]
         if not all(name and equals for name, equals, _ in parted) or len({name for name, *_ in parted}) < len(parted):
             yield f"--prompts {self.prompts}: give each as NAME=TEXT, with different names, such as query='query: '"
         if self.lora and self.lora_r is None:
@@ -136,13 +136,13 @@ class EncoderArguments(ScriptArguments):
         """
         if self.prompts is None:
             return None
-        return {name: text for name, _, text in (given.partition("=") for given in self.prompts)}
+        return {name: text for name, _, text in (prompt.partition("=") for prompt in self.prompts)}
 
     @property
     def lora(self) -> JsonObject:
         """The settings of the adapter that are given, without its rank."""
-        given = {name: vars(self)[f"lora_{name}"] for name in ("alpha", "dropout", "target_modules")}
-        return {name: value for name, value in given.items() if value is not None}
+        settings = {name: vars(self)[f"lora_{name}"] for name in ("alpha", "dropout", "target_modules")}
+        return {name: value for name, value in settings.items() if value is not None}
 
 
 @dataclass
@@ -246,8 +246,8 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
 def _described(losses: Sequence[type[Loss]], setting: str) -> str:
     """What the first docstring of losses with this setting says of it, as a sentence, and the common default."""
     entry = re.compile(rf"^    {setting}: (.+(?:\n     .+)*)", re.MULTILINE)
-    said = (entry.search(inspect.getdoc(kind) or "") for loss in losses for kind in loss.__mro__)
-    text = next((" ".join(found[1].split()).translate(_PLAIN).rstrip(".") for found in said if found), setting)
+    matches = (entry.search(inspect.getdoc(kind) or "") for loss in losses for kind in loss.__mro__)
+    text = next((" ".join(match[1].split()).translate(_PLAIN).rstrip(".") for match in matches if match), setting)
     defaults = {getattr(loss, setting) for loss in losses}
     only = defaults.pop() if len(defaults) == 1 else "depends on the loss"
     default = " ".join(only) if isinstance(only, tuple) else only
@@ -272,11 +272,11 @@ class LossArguments(ScriptArguments):
             InputError: an option is given that is not a setting of this loss.
         """
         kind = loss_class(self.loss or default)
-        given = {name: value for name, value in vars(self).items() if name != "loss" and value is not None}
-        for name in given:
+        values = {name: value for name, value in vars(self).items() if name != "loss" and value is not None}
+        for name in values:
             if name not in kind.setting_names():
                 raise InputError(f"the loss {kind.name} has no setting {name}; leave out --{name}, or give --loss")
-        return {"loss": kind.name, **given}
+        return {"loss": kind.name, **values}
 
 
 @dataclass

@@ -71,21 +71,21 @@ def _run_script(argv: Sequence[str]) -> None:
 
 def _suitable_script(argv: Sequence[str]) -> str:
     """The script for options without a name: for a mixture, for text in documents, or else for a table."""
-    given: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {}
     for word in argv:
         flag, _, value = word.partition("=")
         if flag.startswith("--"):
-            given["--" + flag[2:].replace("-", "_")] = [value] if value else []
-        elif given:
-            given[list(given)[-1]].append(word)
-    if "--mixture" in given:
+            options["--" + flag[2:].replace("-", "_")] = [value] if value else []
+        elif options:
+            options[list(options)[-1]].append(word)
+    if "--mixture" in options:
         return "mixture"
     from contrastive_st.data import in_documents
 
-    files = given.get("--train_file", [])
-    if not files or "--columns" in given or not all(map(in_documents, files)):
+    files = options.get("--train_file", [])
+    if not files or "--columns" in options or not all(map(in_documents, files)):
         return ""
-    return "neighbors" if "--model_name_or_path" in given else "static"
+    return "neighbors" if "--model_name_or_path" in options else "static"
 
 
 _ABOUT_SCRIPTS = """\

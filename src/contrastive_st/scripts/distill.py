@@ -54,7 +54,7 @@ from contrastive_st.vectors import unit_vectors
 Rows = list[list[int]]
 Pairs = list[Rows]  # token ids of pairs (two texts each), and then of triplets (three: the last is a hard negative)
 _STEPS, _PASSES = 1600, 100  # of a static student, if nothing is said
-_MEND = "nothing was saved; lower --learning_rate"
+_FIX = "nothing was saved; lower --learning_rate"
 
 
 @dataclass
@@ -97,8 +97,8 @@ def main(args: Any) -> JsonObject:
 def _distill(args: Any, output: Path) -> JsonObject:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
-    given = {spec.name: value for spec in fields(Training) if (value := getattr(args, spec.name)) is not None}
-    training = replace(STATIC if static else LAYERS, **given)
+    changes = {spec.name: value for spec in fields(Training) if (value := getattr(args, spec.name)) is not None}
+    training = replace(STATIC if static else LAYERS, **changes)
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     if len(texts) < 2:
         raise InputError(f"--train_file has only {len(texts)} distinct text; give two or more")
@@ -167,8 +167,8 @@ def fitted_static(
     for start in range(0, len(texts), 8192):
         part = slice(start, start + 8192)
         fit.add(token_rows(tokenizer, texts[part]), vectors[part])
-    known = np.delete(fit.totals, silent_ids(tokenizer))
-    if not known.any():
+    counts = np.delete(fit.totals, silent_ids(tokenizer))
+    if not counts.any():
         raise InputError("no text of --train_file has a token that the teacher's tokenizer knows; give other texts")
     projection = fit.projection(args.dim)
     model = fit.encoder(teacher.encode, tokenizer, projection, args.regularization, loss=EmbeddingDistillationLoss.name)
@@ -354,7 +354,7 @@ def train(
         try:
             trainer.train()
         except TrainingDiverged as error:
-            raise TrainingDiverged(f"{str(error).partition(' (')[0]}; {_MEND}") from error
+            raise TrainingDiverged(f"{str(error).partition(' (')[0]}; {_FIX}") from error
     model.eval()
     seconds, done = time.monotonic() - started, trainer.state.global_step
     return {
@@ -435,7 +435,7 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
     """
     kind = torch.float16 if storage == "float16" else torch.float32  # int8 has a scale
     if not all(bool(weight.detach().to(kind).isfinite().all()) for weight in encoder.model.parameters()):
-        raise TrainingDiverged(f"the weights are NaN, or too large for {storage}; {_MEND}")
+        raise TrainingDiverged(f"the weights are NaN, or too large for {storage}; {_FIX}")
     if isinstance(encoder.model, StaticEncoder):
         encoder.model.save_dtype = getattr(torch, storage)
     encoder.save_pretrained(folder)
@@ -476,13 +476,13 @@ def compare(
     some = list(texts[:500])
     student = open_encoder(folder, precision="auto")
     table: dict[str, dict[str, float]] = {}
-    for who, encoder, place in (("teacher", teacher, Path(name)), ("student", student, folder)):
+    for who, encoder, path in (("teacher", teacher, Path(name)), ("student", student, folder)):
         encoder.encode(some[:64])
         started = time.perf_counter()
         result = encoder.encode(some)
         table[who] = {"sentences/s": round(len(some) / (time.perf_counter() - started))}
-        if place.is_dir():
-            table[who]["MiB"] = round(sum(f.stat().st_size for f in place.glob("*.safetensors")) / 2**20, 1)
+        if path.is_dir():
+            table[who]["MiB"] = round(sum(f.stat().st_size for f in path.glob("*.safetensors")) / 2**20, 1)
     both = [unit_vectors(x) for x in (np.asarray(vectors[: len(some)], np.float32), result)]
     table["student"]["agreement"] = agreement(*(x @ x.T for x in both))
     return table

@@ -53,7 +53,7 @@ def no_prompts(args: EncoderArguments, what: str) -> JsonObject:
     if (args.prompts, args.default_prompt_name, args.include_prompt) != (None, None, None):
         raise InputError(f"{what} does not work with prompts; leave out --prompts and its flags")
     if args.model_name_or_path is not None:
-        checkpoint, kind = _found(args.model_name_or_path)
+        checkpoint, kind = _checkpoint_of(args.model_name_or_path)
         if checkpoint.is_table or (kind is not None and not hasattr(kind, "projection")):
             raise InputError(f"{checkpoint.name} is not a transformer, and {what} needs one; choose another model")
     return {"prompts": {}, "include_prompt": True}
@@ -71,7 +71,7 @@ def suiting(args: EncoderArguments, losses: Sequence[str]) -> list[str]:
     """
     if args.model_name_or_path is None:
         return list(losses)
-    checkpoint, kind = _found(args.model_name_or_path)
+    checkpoint, kind = _checkpoint_of(args.model_name_or_path)
     if kind is None or not kind.suitable_losses:
         return list(losses)
     result = [loss for loss in losses if loss in kind.suitable_losses or not loss_class(loss).of_package]
@@ -83,7 +83,7 @@ def suiting(args: EncoderArguments, losses: Sequence[str]) -> list[str]:
     return result
 
 
-def _found(name: str) -> tuple[Checkpoint, type[ForCL] | None]:
+def _checkpoint_of(name: str) -> tuple[Checkpoint, type[ForCL] | None]:
     """A checkpoint and its family, if it is one of a model with a config."""
     checkpoint = Checkpoint.find(name)
     return checkpoint, None if checkpoint.is_table else family(load_config(checkpoint).model_type)
@@ -111,10 +111,10 @@ def open_encoder(
     Raises:
         InputError: the checkpoint cannot be opened, or an option does not go with it.
     """
-    given = {**vars(args), "prompts": args.named_prompts}
+    values = {**vars(args), "prompts": args.named_prompts}
     of_checkpoint = () if args.model_name_or_path is None else ("new_head", "bidirectional")
     names = ("pooling", "prompts", "default_prompt_name", "include_prompt", *of_checkpoint)
-    settings |= {name: given[name] for name in names if given[name] is not None}
+    settings |= {name: values[name] for name in names if values[name] is not None}
     if args.model_name_or_path is None:
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
         learned_from = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out

@@ -64,8 +64,8 @@ class TrainingParser(Parser, HfArgumentParser):
     def __init__(self, kinds: Iterable[Any] | Any, **kwargs: Any) -> None:
         super().__init__([], general=False, **{"prog": commands.program, "usage": "%(prog)s [options]", **kwargs})
         self.dataclass_types = list(kinds) if isinstance(kinds, Iterable) else [kinds]
-        own = vars(ContrastiveTrainingArguments)["__annotations__"]
-        self.usual = {spec.name for spec in fields(TrainingArguments)} - set(own)
+        added = vars(ContrastiveTrainingArguments)["__annotations__"]
+        self.usual = {spec.name for spec in fields(TrainingArguments)} - set(added)
         add_flags(self, *self.dataclass_types, hidden=self.usual)
         for kind in self.dataclass_types:  # as transformers switches off what is true by default
             for spec in fields(kind):
@@ -113,8 +113,8 @@ class TrainingParser(Parser, HfArgumentParser):
         """What to give in place of a flag that there is not, which another trainer may have."""
         if flag == "--group_by_length":
             return "leave it out: rows of similar length are encoded together anyway"
-        known = _ELSEWHERE.get(flag, "")
-        return f"give {known}" if known.partition(",")[0] in self._option_string_actions else super().instead(flag)
+        other = _ELSEWHERE.get(flag, "")
+        return f"give {other}" if other.partition(",")[0] in self._option_string_actions else super().instead(flag)
 
 
 def is_option_file(word: str) -> bool:
@@ -142,12 +142,12 @@ def with_file(argv: Sequence[str]) -> list[str]:
     argv = snake_case_flags(["--config", *argv] if argv and is_option_file(argv[0]) else argv)
     reader = Parser(prog="train", general=False, add_help=False)
     reader.add_argument("--config", type=Path, action="append", default=[])
-    found, others = reader.parse_known_args(argv)
-    if not found.config:
+    parsed, others = reader.parse_known_args(argv)
+    if not parsed.config:
         return argv
-    if len(found.config) > 1:
-        raise InputError(f"{' and '.join(map(str, found.config))}: give one file of options, which has them all")
-    (file,) = found.config
+    if len(parsed.config) > 1:
+        raise InputError(f"{' and '.join(map(str, parsed.config))}: give one file of options, which has them all")
+    (file,) = parsed.config
     with reading(file):
         content = json.loads(file.read_text(encoding="utf-8-sig")) if file.suffix == ".json" else read_yaml(file)
     if not isinstance(content, Mapping):
@@ -157,9 +157,9 @@ def with_file(argv: Sequence[str]) -> list[str]:
         raise InputError(f"{file}: config cannot name a further file of options; write its options here")
     if empty := [name for name, value in options.items() if value == []]:
         raise InputError(f"{file}: {empty[0]} has an empty list; leave it out for its default, or write a value")
-    given = {word.partition("=")[0].replace("--no_", "--") for word in others}
-    given |= _SWITCHES if given & _SWITCHES else set()  # only one of them can be given
-    words = (_words(name, value) for name, value in options.items() if f"--{name}" not in given)
+    flags = {word.partition("=")[0].replace("--no_", "--") for word in others}
+    flags |= _SWITCHES if flags & _SWITCHES else set()  # only one of them can be given
+    words = (_words(name, value) for name, value in options.items() if f"--{name}" not in flags)
     return [*chain.from_iterable(words), *others]
 
 

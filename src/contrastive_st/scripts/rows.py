@@ -93,9 +93,9 @@ def read_rows(
         raise InputError("give --train_file, a file or a data set of the Hub")
     texts, roles = _read(args.train_file, args, views)
     if kinds and roles.kind not in kinds:
-        wanted = "; ".join(KINDS[kind].words for kind in kinds)
+        accepted = "; ".join(KINDS[kind].words for kind in kinds)
         raise InputError(
-            f"{roles.source} has {roles.words}, but this script trains on {wanted}; name columns with --columns "
+            f"{roles.source} has {roles.words}, but this script trains on {accepted}; name columns with --columns "
             f"{shlex.join(roles.texts)}, or run contrastive-st train --train_file, which trains on every kind"
         )
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))

@@ -105,8 +105,8 @@ def describe_data(
     on_hub = [name for name in files if not Path(name).exists()]
     names = ", ".join(name if name in on_hub else Path(name).name for name in files) or _DOCUMENTATION
     data: JsonObject = {"name": names, "from": "hub" if on_hub else "files" if files else "installed packages"}
-    if known := trainer.args.data_license or licence:
-        data["licence"] = known
+    if terms := trainer.args.data_license or licence:
+        data["licence"] = terms
     options: JsonObject = {}
     for group in groups:
         paths = [spec.name for spec in dataclasses.fields(group) if spec.name.endswith("_file")]

@@ -204,8 +204,8 @@ class _Routes:
         def result() -> bytes:
             self.follow(name, index)
             k = max(asked.k, asked.rerank_top)
-            found = index.search(encoded.vectors[0], k, filter=conditions, text=message)[0]
-            hits, notes = at_least(found, asked.min_score) if found else ([], unmet(index, conditions))
+            nearest = index.search(encoded.vectors[0], k, filter=conditions, text=message)[0]
+            hits, notes = at_least(nearest, asked.min_score) if nearest else ([], unmet(index, conditions))
             if asked.rerank_top:
                 hits = rerank(asked.query, hits, self, asked.rerank_top)[: asked.k]
                 notes = [*notes, *unscored(hits)]
@@ -289,22 +289,22 @@ class _Routes:
     async def metrics_text(self) -> Response:
         return PlainTextResponse(generate_latest(self.metrics.registry))
 
-    async def _vectors(self, request: Request, name: str | None, given: object, **options: Any) -> tuple[str, Encoded]:
+    async def _vectors(self, request: Request, name: str | None, value: object, **options: Any) -> tuple[str, Encoded]:
         name, model = named("model", self.models, name)
-        inputs = len(given) if isinstance(given, list) and given and not isinstance(given[0], int) else 1
+        inputs = len(value) if isinstance(value, list) and value and not isinstance(value[0], int) else 1
         if inputs <= limits.MOST_INPUTS:
             request.scope["held"].enter_context(self.floats.held(inputs * model.dimension))
-        encoded = await _unless_gone(request, model.vectors(given, **options))
+        encoded = await _unless_gone(request, model.vectors(value, **options))
         self.metrics.tokens.labels(name).inc(encoded.tokens)
         return name, encoded
 
 
-def named(what: str, known: Mapping[str, _Named], name: str | None) -> tuple[str, _Named]:
+def named(what: str, served: Mapping[str, _Named], name: str | None) -> tuple[str, _Named]:
     """The one of a name, or the first.
 
     Args:
         what: what it is the name of, for the message.
-        known: the known ones.
+        served: the known ones.
         name: a name; None takes the first.
 
     Returns:
@@ -313,12 +313,12 @@ def named(what: str, known: Mapping[str, _Named], name: str | None) -> tuple[str
     Raises:
         ApiError: 404, there is none.
     """
-    if not known:
+    if not served:
         raise ApiError(404, f"no {what} is served; start the server with --{what}")
-    name = next(iter(known)) if name is None else name
-    if name not in known:
-        raise ApiError(404, f"there is no {what} {name!r}; there is {', '.join(known)}")
-    return name, known[name]
+    name = next(iter(served)) if name is None else name
+    if name not in served:
+        raise ApiError(404, f"there is no {what} {name!r}; there is {', '.join(served)}")
+    return name, served[name]
 
 
 def _served(models: Mapping[str, Served], fingerprint: str) -> Served | None:
@@ -397,7 +397,7 @@ def make_api(
         ("POST", "/upsert", routes.upsert, schemas.Upserted), ("POST", "/delete", routes.delete, schemas.Deleted),
     ]  # fmt: skip
     for method, path, answer, model in routed if writer else routed[:-2]:
-        asks = door.wanted(path) is not None
+        asks = door.token_for(path) is not None
         app.add_api_route(
             path, answer, methods=[method], response_model=model,
             responses=schemas.responses_of(path, method == "POST", asks, gate.is_loopback(host)),
@@ -467,9 +467,9 @@ class ApiGate(gate.Gate):
         super().__init__(app, host, token)
         self.writer = writer
 
-    def wanted(self, path: str) -> str | None:
+    def token_for(self, path: str) -> str | None:
         """That of writers for what writes."""
-        return self.writer if path in WRITES and self.writer else super().wanted(path)
+        return self.writer if path in WRITES and self.writer else super().token_for(path)
 
     def tokens(self, scope: gate.Scope, headers: gate.Headers) -> list[str]:
         """The bearer's."""

@@ -46,12 +46,12 @@ class _Job:
 
 class _Row(NamedTuple):
     job: _Job
-    place: int
+    position: int
 
     @property
     def tokens(self) -> int:
         """Its length; a row without tokens costs a little too."""
-        return max(len(self.job.rows[self.place]), 1)
+        return max(len(self.job.rows[self.position]), 1)
 
 
 class Batcher:
@@ -151,7 +151,7 @@ class Batcher:
                     places.setdefault(row.job, []).append(number)
                 jobs.update(places)
                 for job, item in places.items():
-                    filled = job.fill([bucket[number].place for number in item], vectors[item])
+                    filled = job.fill([bucket[number].position for number in item], vectors[item])
                     if filled and job.done.set_running_or_notify_cancel():  # its client has not gone
                         job.done.set_result(job.vectors)
                 tokens += sum(row.tokens for row in bucket)
@@ -177,7 +177,7 @@ class Batcher:
         while not (Batcher._turns and time.perf_counter() > until):
             if bucket := self._next():
                 self._computed.append(bucket)
-                yield [row.job.rows[row.place] for row in bucket], bucket[0].job.prompt
+                yield [row.job.rows[row.position] for row in bucket], bucket[0].job.prompt
             elif self._computed:
                 yield None
             else:
@@ -187,7 +187,7 @@ class Batcher:
         """Rows of a similar length and the same prompt as the oldest row has; empty if none waits."""
         while self._arrived:
             job = self._arrived.popleft()
-            self._rows.extend(_Row(job, place) for place in range(len(job.rows)))
+            self._rows.extend(_Row(job, position) for position in range(len(job.rows)))
         window: list[_Row] = []
         others: list[_Row] = []
         tokens = 0

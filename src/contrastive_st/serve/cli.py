@@ -17,9 +17,9 @@ from contrastive_st.search.cli import RERANK_HELP, ModelPrecision, StoreCommand
 _HOST = "address to serve on; 127.0.0.1 can be reached only from this machine"
 
 
-def _same_names(what: str, given: Iterable[str]) -> Iterator[str]:
+def _same_names(what: str, paths: Iterable[str]) -> Iterator[str]:
     """Yield a last name that several of these have, of which only one could be asked for."""
-    for name, count in Counter(Path(one).name for one in {*given}).items():
+    for name, count in Counter(Path(one).name for one in {*paths}).items():
         if count > 1:
             yield f"{count} {what} are called {name}; rename a folder"
 

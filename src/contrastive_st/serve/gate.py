@@ -98,11 +98,11 @@ class Gate(ABC):
             ends = [(b"connection", b"close")] if headers.keys() >= _BOTH else []
             await self.refuse(*refused, scope)(scope, receive, _with_headers(send, ends))
 
-    def is_token(self, given: str, wanted: str | None = None) -> bool:
+    def is_token(self, text: str, token: str | None = None) -> bool:
         """Whether this is the token; takes equally long for every wrong one."""
-        return hmac.compare_digest(given.encode(), str(wanted or self.token).encode())
+        return hmac.compare_digest(text.encode(), str(token or self.token).encode())
 
-    def wanted(self, path: str) -> str | None:
+    def token_for(self, path: str) -> str | None:
         """The token that a path needs; None if it needs none."""
         return None if path in self.without_token else self.token
 
@@ -113,8 +113,8 @@ class Gate(ABC):
             host = None
         if self.hosts is not None and host not in self.hosts:
             yield 421, "This server answers to the names of this machine alone."
-        wanted = self.wanted(scope.get("path", ""))
-        if wanted is not None and not any(self.is_token(item, wanted) for item in self.tokens(scope, headers)):
+        token = self.token_for(scope.get("path", ""))
+        if token is not None and not any(self.is_token(item, token) for item in self.tokens(scope, headers)):
             yield 401, self.token_help
         if other := self.also_refused(scope, headers):
             yield other

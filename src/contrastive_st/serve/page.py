@@ -156,11 +156,11 @@ def find_similar(
     """
     try:
         source, id, _ = json.loads(clicked)
-        place = int(id)
+        number = int(id)
     except (ValueError, TypeError):  # not of this page
         return last, list(map(answer_html, last))
     try:
-        answer = session.similar(source, place, int(k or 10), "; ".join(condition))
+        answer = session.similar(source, number, int(k or 10), "; ".join(condition))
     except Exception as error:
         return [], [notice(_line(error), bad=True)]
     answers = [answer if other.source == source else other for other in last] or [answer]
@@ -250,8 +250,8 @@ def answer_html(answer: Answer) -> str:
     """The name of the source, the times, the notes and the hits."""
     hits = [_hit(answer, i) for i in range(len(answer.hits))]
     similar = one_line(answer.query, 60) if answer.similar else ""
-    said = [(what, _time(seconds)) for what, seconds in answer.seconds.items()]
-    return render("answer", answer.source, said, answer.notes, hits, similar)
+    times = [(what, _time(seconds)) for what, seconds in answer.seconds.items()]
+    return render("answer", answer.source, times, answer.notes, hits, similar)
 
 
 def notice(text: str, bad: bool = False) -> str:
@@ -262,7 +262,7 @@ def notice(text: str, bad: bool = False) -> str:
 def offers(sources: Sequence[Mapping[str, Sequence[str]]]) -> tuple[list[str], str]:
     """The conditions that the columns of all sources offer as filters, and a line on the syntax."""
     columns = list(dict.fromkeys(key for columns in sources for key in columns))
-    conditions = dict.fromkeys(condition for key in columns for known in sources for condition in known.get(key, ()))
+    conditions = dict.fromkeys(condition for key in columns for source in sources for condition in source.get(key, ()))
     if not columns:
         return [], "The documents have no columns to filter by."
     return list(conditions), f"Choose, or type column>=value. Columns: {', '.join(columns)}."
@@ -323,21 +323,21 @@ def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] |
 
     result = [] if places is None else list(at(places))
     dots = [
-        _item(place, one_line(text, 300), colour=colour(int(label)))
-        for place, text, label in zip(at(layout.xy), layout.sample.texts, layout.labels, strict=True)
+        _item(point, one_line(text, 300), colour=colour(int(label)))
+        for point, text, label in zip(at(layout.xy), layout.sample.texts, layout.labels, strict=True)
     ]
     numbered = [
-        _item(place, one_line(hit.text, 300), colour="", rank=rank)
-        for rank, (hit, place) in enumerate(zip(hits, result, strict=True), 1)
+        _item(point, one_line(hit.text, 300), colour="", rank=rank)
+        for rank, (hit, point) in enumerate(zip(hits, result, strict=True), 1)
     ]
     labels = list(middles(layout))
     sizes = [(_LETTER * len(name) + 8, _LINE) for name, _, _ in labels]
-    frame, taken = (2, 2, WIDTH - 2, HEIGHT - 2), [(place, (20, 20)) for place in result]
-    free = spread([at(place) for _, place, _ in labels], sizes, frame, taken)
-    names = [_item(place, name) for (name, _, _), place in zip(labels, free, strict=True)]
+    frame, taken = (2, 2, WIDTH - 2, HEIGHT - 2), [(point, (20, 20)) for point in result]
+    free = spread([at(point) for _, point, _ in labels], sizes, frame, taken)
+    names = [_item(point, name) for (name, _, _), point in zip(labels, free, strict=True)]
     label = f"Map of {len(dots)} documents in {len(layout.names)} clusters: {', '.join(layout.names)}"
     return render("map", label, WIDTH, HEIGHT, dots, names, numbered)
 
 
-def _item(place: NDArray[np.float64], text: str, **more: object) -> dict[str, object]:
-    return {"x": f"{place[0]:.0f}", "y": f"{place[1]:.0f}", "text": text, **more}
+def _item(point: NDArray[np.float64], text: str, **more: object) -> dict[str, object]:
+    return {"x": f"{point[0]:.0f}", "y": f"{point[1]:.0f}", "text": text, **more}

@@ -28,14 +28,14 @@ _RETRY = 2  # seconds
 # --- Requests. A field that is not here is refused, so that none is accepted and ignored.
 
 
-def _text_or_list(given: object) -> object:
+def _text_or_list(value: object) -> object:
     """An input, of which nothing is looked at that could be long; `Served.rows` does that in a thread."""
-    if not isinstance(given, (str, list)):
+    if not isinstance(value, (str, list)):
         raise ValueError("give a text, a list of texts, or token ids")
-    return given
+    return value
 
 
-def _whole(number: object) -> object:
+def _integer(number: object) -> object:
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
@@ -48,8 +48,8 @@ Input = Annotated[
     BeforeValidator(_text_or_list),
     WithJsonSchema({"anyOf": [_TEXT, {**_MANY, "items": _TEXT}, _IDS, {**_MANY, "items": _IDS}]}),
 ]  # texts, or token ids of the model's tokenizer
-_Whole = BeforeValidator(_whole)  # 2.0 is an integer in JSON Schema
-Dimensions = Annotated[int, Field(ge=1), _Whole]
+_Integer = BeforeValidator(_integer)  # 2.0 is an integer in JSON Schema
+Dimensions = Annotated[int, Field(ge=1), _Integer]
 
 
 class _Strict(BaseModel):
@@ -144,10 +144,10 @@ class SearchRequest(_Strict):
 
     query: str
     index: str | None = None
-    k: Annotated[int, Field(ge=1, le=MOST_HITS), _Whole] = 10
+    k: Annotated[int, Field(ge=1, le=MOST_HITS), _Integer] = 10
     filter: Filters = None
     hybrid: bool = False
-    rerank_top: Annotated[int, Field(ge=0, le=MOST_HITS), _Whole] = 0
+    rerank_top: Annotated[int, Field(ge=0, le=MOST_HITS), _Integer] = 0
     min_score: Annotated[float, Field(ge=-1, le=1)] | None = None
 
 
@@ -157,7 +157,7 @@ _Id = int | Annotated[str, Field(min_length=1)]
 class NewDocument(_Strict):
     """A document; one with its id that is there is replaced."""
 
-    id: Annotated[_Id, _Whole]
+    id: Annotated[_Id, _Integer]
     text: str
     metadata: dict[str, object] = {}
 
@@ -173,7 +173,7 @@ class DeleteRequest(_Strict):
     """`POST /delete`: delete documents by their ids, or those that meet a filter."""
 
     index: str | None = None
-    ids: Annotated[list[Annotated[_Id, _Whole]], Field(min_length=1)] | None = None
+    ids: Annotated[list[Annotated[_Id, _Integer]], Field(min_length=1)] | None = None
     filter: Filters = None
 
 
@@ -182,7 +182,7 @@ class ClassifyRequest(_Strict):
 
     inputs: Annotated[
         list[str],
-        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
         Field(min_length=1, max_length=MOST_INPUTS),
         WithJsonSchema({"anyOf": [_TEXT, {**_MANY, "items": _TEXT}]}),
     ]
@@ -483,5 +483,5 @@ def describe_bounds(document: JsonObject, dimension: int, vocabulary: int, promp
         ids["items"] = {**ids["items"], "maximum": vocabulary - 1}
         fields[field]["anyOf"][2:] = [ids, {**rows, "items": ids}]
     for name in ("EmbedRequest", "TextOptions"):
-        known = [{"enum": prompts}] if prompts else []
-        schemas[name]["properties"]["prompt_name"]["anyOf"] = [*known, {"type": "null"}]
+        choices = [{"enum": prompts}] if prompts else []
+        schemas[name]["properties"]["prompt_name"]["anyOf"] = [*choices, {"type": "null"}]

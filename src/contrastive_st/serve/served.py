@@ -107,13 +107,13 @@ class Served:
         self.batcher = self.batcher or Batcher(self.encoder.encode_buckets, self.encoder.bucket_limits)
         self.dimension: int = self.encoder.dimension
 
-    def rows(self, given: object, prompt: str, truncate: bool | None) -> tuple[Rows, list[int]]:
+    def rows(self, value: object, prompt: str, truncate: bool | None) -> tuple[Rows, list[int]]:
         """Token rows of an input (a text, texts, or token ids), and the positions of those without a known token.
 
         Each text has the prompt before it.
 
         Args:
-            given: the input.
+            value: the input.
             prompt: goes before each text.
             truncate: whether to truncate; None as the server does.
 
@@ -123,8 +123,8 @@ class Served:
         Raises:
             ApiError: it is none of these, too much or too long, or an id is not that of a token.
         """
-        row = _token_ids(given)
-        items: list[object] = given if isinstance(given, list) and not row else [given]
+        row = _token_ids(value)
+        items: list[object] = value if isinstance(value, list) and not row else [value]
         if not items:
             raise ApiError(400, "the input is an empty list; give a text or several")
         if len(items) > MOST_INPUTS or len(items) * self.dimension > MOST_FLOATS:
@@ -154,7 +154,7 @@ class Served:
 
     async def vectors(
         self,
-        given: object,
+        value: object,
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -165,7 +165,7 @@ class Served:
         """The vectors of an input; by default with the checkpoint's prompt.
 
         Args:
-            given: as for `rows`.
+            value: as for `rows`.
             prompt: goes before each text.
             prompt_name: the name of a recorded prompt, if no prompt is given.
             truncate: as for `rows`.
@@ -178,7 +178,7 @@ class Served:
         if dimensions is not None and not 1 <= dimensions <= self.dimension:
             raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
         prompt = self.encoder.prompt_text(prompt_name) if prompt is None else prompt
-        rows, unknown = await in_reading(self.rows, given, prompt, truncate)
+        rows, unknown = await in_reading(self.rows, value, prompt, truncate)
         pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
         vectors = await self.batcher.submit(rows, "" if pooled else prompt)
         vectors = vectors[:, :dimensions]

@@ -89,10 +89,10 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """An attention function of transformers: tensors `[N, heads, L, d]` to `[N, L, heads, d]`."""
     choice = _CHOSEN.choice
-    known: dict[str, Any] = {"dropout_p": dropout, "scale": scaling}
+    arguments: dict[str, Any] = {"dropout_p": dropout, "scale": scaling}
     if choice.rows is not None:
         kernel = _kernel if choice.kernels else scaled_dot_product_attention
-        return choice.rows.attend(kernel, query, key, value, **known).transpose(1, 2).contiguous(), None
+        return choice.rows.attend(kernel, query, key, value, **arguments).transpose(1, 2).contiguous(), None
     causal = options.get("is_causal")
     causal = getattr(module, "is_causal", True) if causal is None else causal
     # whether the mask says all of which tokens attend to which: no causality, no bias, no cache
@@ -100,7 +100,7 @@ def _attention(
     if choice.kernels and masked and _is_plain(query, dropout):
         groups = getattr(module, "num_key_value_groups", 1)
         key, value = repeat_kv(key, groups), repeat_kv(value, groups)
-        return plain_attention(query, key, value, attention_mask, **known).transpose(1, 2).contiguous(), None
+        return plain_attention(query, key, value, attention_mask, **arguments).transpose(1, 2).contiguous(), None
     return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **options)
 
 

@@ -78,16 +78,16 @@ class PackedRows:
             shapes = [(len(rows), most) for rows, most in self.groups]
             parts = zip(*(x.split([rows * most for rows, most in shapes] + [self.spare]) for x in tokens), strict=True)
             result = []
-            for own, shape, mask in zip(parts, shapes, self.masks, strict=False):  # the spare tokens are the last part
-                rows = [x.unflatten(0, shape).transpose(1, 2) for x in own]
+            for part, shape, mask in zip(parts, shapes, self.masks, strict=False):  # the spare tokens are the last part
+                rows = [x.unflatten(0, shape).transpose(1, 2) for x in part]
                 result.append(kernel(*rows, attn_mask=mask, **options).transpose(1, 2).flatten(0, 1))
             attended = torch.cat([*result, tokens[2][len(self.places) :].to(result[0].dtype)])
         elif query.dtype in _HALF and query.shape[3] % 8 == 0 and has_flash_attention(query.device):
             # what torch's own jagged tensors call; torch's public function for it has no dropout
             starts, most = (self.starts, self.starts), (self.longest, self.longest)
             flash, drop = torch.ops.aten._flash_attention_forward, options.get("dropout_p", 0.0)
-            whole = (x.contiguous() for x in tokens)
-            attended = flash(*whole, *starts, *most, drop, False, False, scale=options.get("scale"))[0]
+            contiguous = (x.contiguous() for x in tokens)
+            attended = flash(*contiguous, *starts, *most, drop, False, False, scale=options.get("scale"))[0]
         else:
             seen = torch.arange(self.shape[1], device=self.starts.device) < self.starts.diff()[:, None]
             rows = [self.unpack(x[None]).transpose(1, 2) for x in tokens]

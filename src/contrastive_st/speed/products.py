@@ -49,19 +49,19 @@ class _Kept:
     def __init__(self, modules: list[nn.Module]) -> None:
         places = dict(zip(modules, range(len(modules)), strict=True))
         linears = [module for module in places if _packs(module)]
-        whole = {module: _Whole(module) for module in places if _is_of_bert(module)}
-        inside = set(chain.from_iterable(map(all_modules, whole)))
-        self.products: list[tuple[int, _Product | _Whole | _Layers]] = [(places[x], y) for x, y in whole.items()]
+        packed = {module: _Whole(module) for module in places if _is_of_bert(module)}
+        inside = set(chain.from_iterable(map(all_modules, packed)))
+        self.products: list[tuple[int, _Product | _Whole | _Layers]] = [(places[x], y) for x, y in packed.items()]
         self.products += [(places[x], _Product(x.weight, x.bias)) for x in linears if x not in inside]
         for module in places:
             layers = list(cast("nn.ModuleList", module.layer)) if _is_of_transformers(module, _ENCODERS) else []
-            if layers and whole.keys() >= set(layers):  # a layer may be there twice
-                self.products.append((places[module], _Layers(list(map(whole.__getitem__, layers)))))
+            if layers and packed.keys() >= set(layers):  # a layer may be there twice
+                self.products.append((places[module], _Layers(list(map(packed.__getitem__, layers)))))
         self.linears = list(map(places.__getitem__, linears))
         self.state = _state(modules, self.linears)
         # views as integers, since numpy has no bfloat16; biases are copied by whole layers alone
         copied: list[tuple[Tensor, int]] = [(x.weight, max(x.in_features - 1, 1)) for x in linears]
-        copied += [(layer.get_parameter(f"{name}.bias"), 1) for layer in whole for name in _JOINED]
+        copied += [(layer.get_parameter(f"{name}.bias"), 1) for layer in packed for name in _JOINED]
         self.samples = [x.detach().view(_INTEGERS[x.dtype]).reshape(-1)[::step].numpy() for x, step in copied]
         self.numbers = [sample.tobytes() for sample in self.samples]
 
@@ -112,7 +112,7 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
             kept = _Kept(modules)
     if keep:
         _KEPT[model] = kept
-    replaced = [modules[place] for place, _ in kept.products]
+    replaced = [modules[index] for index, _ in kept.products]
     for module, (_, product) in zip(replaced, kept.products, strict=True):
         # as `module.forward = ...`, in a fifth of the time
         vars(module)["forward"] = partial(product.of, module)  # type: ignore[arg-type]
@@ -170,8 +170,8 @@ def _state(modules: list[nn.Module], linears: list[int]) -> list[object]:
     state: list[object] = [
         (id(x), len(x._forward_hooks), len(x._forward_pre_hooks), "forward" in x.__dict__) for x in modules
     ]
-    for place in linears:
-        for weight in modules[place]._parameters.values():
+    for index in linears:
+        for weight in modules[index]._parameters.values():
             if weight is not None:
                 state.append((weight.data_ptr(), 0 if weight.is_inference() else weight._version))
     return state
@@ -185,14 +185,14 @@ class _Layers:
 
     def of(self, encoder: Any, x: Tensor, attention_mask: Tensor | None = None, *rest: Any, **options: Any) -> Any:
         """What the encoder returns. Rows that need a mask, and layers whose states are asked for, are left to it."""
-        joined, given = self.layers[0].joined, set(map(options.get, options.keys() - _NOT_ASKED)) - {None}
-        plain = attention_mask is None and not (rest or given or encoder.training or torch.is_autocast_enabled("cpu"))
+        joined, values = self.layers[0].joined, set(map(options.get, options.keys() - _NOT_ASKED)) - {None}
+        plain = attention_mask is None and not (rest or values or encoder.training or torch.is_autocast_enabled("cpu"))
         for layer in encoder.layer:  # which transformers may have given hooks meanwhile
             plain = plain and not layer._forward_hooks and not layer._forward_pre_hooks
         if not (plain and x.dtype == joined.bias.dtype and is_plain_sdpa(encoder.layer[0].attention.self.config)):
             return type(encoder).forward(encoder, x, attention_mask, *rest, **options)
-        for whole in self.layers:
-            x = whole.states(x)
+        for packed in self.layers:
+            x = packed.states(x)
         # in the output that the encoder makes itself, whose fields change with releases
         return type(encoder).forward(_NO_LAYERS, x, attention_mask, **options)
 
@@ -211,14 +211,14 @@ class _Whole:
     def of(self, layer: Any, x: Tensor, attention_mask: Tensor | None = None, *rest: Any, **options: Any) -> Tensor:
         """What the layer returns."""
         attention = layer.attention.self
-        name, own = attention.config._attn_implementation, {k: v for k, v in options.items() if k not in _OF_DECODERS}
+        name, kept = attention.config._attn_implementation, {k: v for k, v in options.items() if k not in _OF_DECODERS}
         more = any(y is not None for y in (*rest, *map(options.get, _OF_DECODERS)))
         fits = x.dtype == self.joined.bias.dtype and not torch.is_autocast_enabled("cpu")
         if layer.training or more or name == "eager" or not fits:
             plain: Tensor = type(layer).forward(layer, x, attention_mask, *rest, **options)
             return plain
-        own |= {"dropout": 0.0, "scaling": self.scaling}
-        return self.states(x, lambda *rows: ALL_ATTENTION_FUNCTIONS[name](attention, *rows, attention_mask, **own)[0])
+        kept |= {"dropout": 0.0, "scaling": self.scaling}
+        return self.states(x, lambda *rows: ALL_ATTENTION_FUNCTIONS[name](attention, *rows, attention_mask, **kept)[0])
 
     def states(self, x: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None) -> Tensor:
         """The states of the tokens after the layer.
@@ -281,6 +281,6 @@ class _Product:
     def _convolution(self, rows: Tensor) -> Tensor:
         """The product as one of every pixel of images; `rows` fill them."""
         images = rows.view(-1, _IMAGE, 1, rows.shape[1]).permute(0, 3, 1, 2)
-        found = _OPS._convolution_pointwise(images, self.kernel, self.bias, *_EACH_PIXEL, "none", [], "")
-        product: Tensor = found.permute(0, 2, 3, 1).reshape(len(rows), -1)
+        output = _OPS._convolution_pointwise(images, self.kernel, self.bias, *_EACH_PIXEL, "none", [], "")
+        product: Tensor = output.permute(0, 2, 3, 1).reshape(len(rows), -1)
         return product

@@ -28,7 +28,7 @@ class FreeCores(TrainerCallback):
     """
 
     def __init__(self) -> None:
-        self.most = self.wanted = torch.get_num_threads()
+        self.most = self.threads = torch.get_num_threads()
         self.others, self.next_look = Others(), 0.0
 
     def on_step_begin(self, args: TrainingArguments, *rest: object, **options: object) -> None:
@@ -38,11 +38,11 @@ class FreeCores(TrainerCallback):
             return
         self.next_look = time.monotonic() + _SECONDS
         taken = self.others.taken()
-        before, self.wanted = self.wanted, min(self.most, max(1, round(affinity() - taken)))
-        if self.wanted == before != torch.get_num_threads():
-            torch.set_num_threads(self.wanted)
+        before, self.threads = self.threads, min(self.most, max(1, round(affinity() - taken)))
+        if self.threads == before != torch.get_num_threads():
+            torch.set_num_threads(self.threads)
             logger.info(
-                f"other processes use {taken:.1f} of {affinity()} cores: this one computes with {self.wanted} threads"
+                f"other processes use {taken:.1f} of {affinity()} cores: this one computes with {self.threads} threads"
             )
 
     def on_train_end(self, *args: object, **options: object) -> None:

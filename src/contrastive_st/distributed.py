@@ -209,7 +209,7 @@ class Gather:
         """Whether candidates of this many numbers in all are passed around the ring instead of gathered."""
         return False
 
-    def whole(self) -> Gather:
+    def without_ring(self) -> Gather:
         """The same object without the ring, for callers that need all candidates at once."""
         return self
 
@@ -286,7 +286,7 @@ class ProcessGather(Gather):
         """Whether this many numbers are too many to gather."""
         return numbers > self.gathered
 
-    def whole(self) -> Gather:
+    def without_ring(self) -> Gather:
         """The same, but it always gathers and never uses the ring."""
         return ProcessGather(self.group, math.inf)
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 _LONGEST = 300  # characters that are shown of what a library says, and of a list of names
 _OURS = ("builtins", "contrastive_st")
-_WHOLE, _LITE = "contrastive-st", "contrastive-st-lite"  # the distributions: all of it, and what needs no torch
+_FULL, _LITE = "contrastive-st", "contrastive-st-lite"  # the distributions: all of it, and what needs no torch
 _COMPILED = "<compiled>"  # the file of a module that has none: part of the interpreter, or of a library's binary
 _INSTALLED = (_COMPILED, *(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")))
 
@@ -125,7 +125,7 @@ def install(extra: str = "") -> str:
     with contextlib.suppress(metadata.PackageNotFoundError):
         if extra in (metadata.metadata(_LITE).get_all("Provides-Extra") or ()):
             return f"pip install '{_LITE}{suffix}'"
-    return f"pip install '{_WHOLE}{suffix}'"
+    return f"pip install '{_FULL}{suffix}'"
 
 
 def installed_version(name: str) -> str:

@@ -126,7 +126,7 @@ class InfoNCE(Loss):
             targets: as for the loss.
             other: `text_hashes`, `gather` and `queue`, as for the loss.
         """
-        contrast = self._contrast(views, targets, **{**other, "gather": other.get("gather", LOCAL).whole()})
+        contrast = self._contrast(views, targets, **{**other, "gather": other.get("gather", LOCAL).without_ring()})
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         return scores, contrast.target
 

@@ -82,7 +82,7 @@ class ConsistentInfoNCE(InfoNCE):
 
     def consistency(self, views: Tensor, text_hashes: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
         """The mean divergence over the sentences of all processes, 0 to ln 2."""
-        swapped, gather = [1, 0, *range(2, views.shape[1])], gather.whole()
+        swapped, gather = [1, 0, *range(2, views.shape[1])], gather.without_ring()
         both = (
             Contrast.of(views, text_hashes, gather),
             Contrast.of(views[:, swapped], None if text_hashes is None else text_hashes[:, swapped], gather),

@@ -47,7 +47,7 @@ from contrastive_st.tokens import pad_rows, token_types
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import TrainingDiverged
 from contrastive_st.training.gradcache import Batch
-from contrastive_st.training.metadata import base_model, hardware, versions, words_of, write_training_metadata
+from contrastive_st.training.metadata import base_model, class_and_formula, hardware, versions, write_training_metadata
 from contrastive_st.training.trainer import ContrastiveTrainer
 from contrastive_st.vectors import unit_vectors
 
@@ -464,7 +464,7 @@ def metadata_of(
         "hardware": hardware(),
         "run": run,
     })  # fmt: skip
-    record["loss"] |= words_of(loss)
+    record["loss"] |= class_and_formula(loss)
     record["launch"] = {"argv": publishable_arguments(sys.argv), "processes": 1}
     return record
 

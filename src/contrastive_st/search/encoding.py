@@ -29,7 +29,7 @@ from contrastive_st.vectors import quantization_ranges, quantize, unit_vectors
 
 PIECE = 16_384  # texts that are encoded and committed together: a kill loses at most one such block
 _FORMATS = (".npy", ".parquet")
-_ROWS, _WHOLE, _STATE, _STDIN, _LOCK = "rows", "whole.parquet", "state.json", "stdin.txt", "lock"  # in OUTPUT.part
+_ROWS, _TABLE, _STATE, _STDIN, _LOCK = "rows", "whole.parquet", "state.json", "stdin.txt", "lock"  # in OUTPUT.part
 _KINDS = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint8}
 Texts = Callable[[], Iterator[str]]
 
@@ -152,7 +152,7 @@ def _part_folder(output: Path) -> Iterator[Path]:
             yield folder
         finally:
             if not (folder / _STATE).exists():
-                for name in (_ROWS, _WHOLE, _STDIN, _LOCK):
+                for name in (_ROWS, _TABLE, _STDIN, _LOCK):
                     (folder / name).unlink(missing_ok=True)
                 for scratch in folder.glob(".*.tmp"):  # left by `atomic_write` in a process that was killed
                     shutil.rmtree(scratch, ignore_errors=True)
@@ -216,7 +216,7 @@ class _Growing:
             import pyarrow as pa
             from pyarrow import parquet
 
-            kind, complete = pa.list_(pa.from_numpy_dtype(self.kind), self.width), self.folder / _WHOLE
+            kind, complete = pa.list_(pa.from_numpy_dtype(self.kind), self.width), self.folder / _TABLE
             schema = pa.schema([("text", pa.string()), ("embedding", kind)])
             self.file.seek(_HEADER)
             with (

@@ -245,7 +245,7 @@ class Index(CollectionCommand):
                 )
             store.check_build(self.index, self.language, self.build_memory)  # now, not after encoding
             if not of_shards and made.model != store.model:  # shards may be older than the collection
-                store.record_place(made.model)
+                store.record_location(made.model)
             if self.language:
                 store.decide_language([], self.language)
             mark = f"{made.corpus_fingerprint} {made.shard_rows}"

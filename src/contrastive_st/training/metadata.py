@@ -98,7 +98,7 @@ def training_metadata(trainer: CheckpointTrainer, clock: Clock, extra: JsonObjec
     if adapter := adapter_of(model):
         result["adapter"] = adapter
     shown: JsonObject = publishable(result)
-    shown["loss"] |= words_of(getattr(model, "loss_fn", None))
+    shown["loss"] |= class_and_formula(getattr(model, "loss_fn", None))
     shown["launch"]["argv"] = publishable_arguments(sys.argv)
     return shown
 
@@ -117,12 +117,12 @@ def adapter_of(model: nn.Module) -> JsonObject:
     }  # fmt: skip
 
 
-def words_of(loss: object) -> dict[str, str]:
+def class_and_formula(loss: object) -> dict[str, str]:
     """Name and formula of a loss, from the docstring of its class.
 
     Example:
         >>> from contrastive_st.losses import InfoNCE
-        >>> words_of(InfoNCE())["class"], "loss_i = -log exp" in words_of(InfoNCE())["formula"]
+        >>> class_and_formula(InfoNCE())["class"], "loss_i = -log exp" in class_and_formula(InfoNCE())["formula"]
         ('InfoNCE', True)
     """
     text = inspect.getdoc(type(loss)) or ""

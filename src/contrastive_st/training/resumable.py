@@ -30,7 +30,7 @@ ARGUMENTS = (
     "data_seed", "label_smoothing_factor", "neftune_noise_alpha", "momentum_queue", "momentum",
 )  # fmt: skip
 #: Differences in words; others are "NAME was THEN and is NOW"
-WORDS = {
+MESSAGES = {
     "data": "other data",
     "processes": "the number of processes was {then} and is {now}",
     "model": "the model was a {then} and is a {now}",
@@ -124,7 +124,7 @@ def differences(then: Mapping[str, object], now: Mapping[str, object]) -> list[s
         ['its record lacks seed']
     """
     result = [
-        WORDS.get(name, f"{name} was {{then}} and is {{now}}").format(then=then[name], now=now[name])
+        MESSAGES.get(name, f"{name} was {{then}} and is {{now}}").format(then=then[name], now=now[name])
         for name in now
         if name in then and then[name] != now[name]
     ]

@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     where: str
 
     @property
-    def whole(self) -> str:
+    def titled(self) -> str:
         """The text with its title before it."""
         return f"{self.title} {self.text}".strip()
 
@@ -55,7 +55,7 @@ def entries(table: Table) -> Iterator[Entry]:
 
     Example:
         >>> rows = [Row(1, {"_id": 7, "title": "Tides", "text": "The moon."}), Row(2, {"_id": 8, "text": "NA"})]
-        >>> [(entry.id, entry.whole) for entry in entries(Table("a.csv", "row", lambda: iter(rows)))]
+        >>> [(entry.id, entry.titled) for entry in entries(Table("a.csv", "row", lambda: iter(rows)))]
         [('7', 'Tides The moon.'), ('8', '')]
     """
     names = {"0": "id", "1": "text"} if table.columns == ["0", "1"] else {}

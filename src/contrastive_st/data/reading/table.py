@@ -225,8 +225,8 @@ def _beir(folder: Path, source: str, split: str) -> Table:
 
     def read() -> Iterator[Row]:
         judged = set(chain(*relevant.values()))
-        text_of = {entry.id: entry.whole for entry in relevance.entries(part("corpus")) if entry.id in judged}
-        pairs = ((one.whole, key) for one in relevance.entries(part("queries")) for key in relevant.get(one.id, ()))
+        text_of = {entry.id: entry.titled for entry in relevance.entries(part("corpus")) if entry.id in judged}
+        pairs = ((one.titled, key) for one in relevance.entries(part("queries")) for key in relevant.get(one.id, ()))
         return numbered({"query": query, "positive": text_of.get(document)} for query, document in pairs)
 
     notes = ("read as a folder of BEIR: queries and what is relevant",)

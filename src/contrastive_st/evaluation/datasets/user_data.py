@@ -218,10 +218,10 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
         raise MissingData(f"{folder}: no {absent}; a folder in BEIR's layout has {', '.join(parts)}")
     documents, asked = _texts_of(corpus), _texts_of(queries)
     shared = [] if itself else [key for key in asked if key in documents]
-    same = [key for key in shared if asked[key].whole in (documents[key].text, documents[key].whole)]
+    same = [key for key in shared if asked[key].titled in (documents[key].text, documents[key].titled)]
     if other := len(shared) - len(same):
         logger.warning(f"{folder}: documents with the id of a query and another text, ranked for it: {other:,}")
-    texts, asked_texts = ({key: text.whole for key, text in part.items()} for part in (documents, asked))
+    texts, asked_texts = ({key: text.titled for key, text in part.items()} for part in (documents, asked))
     return retrieval_splits(texts, asked_texts, judgements(relevance), str(folder), same)
 
 

@@ -75,7 +75,7 @@ class Move:
 
         A text of which the model knows no token gets a vector of zeros, which no search finds.
         """
-        missing = self.index.lacking(space)
+        missing = self.index.count_missing(space)
         while missing:
             after: int | None = None
             while (batch := self.index.missing(space, after, self._fill_batch)) and len(batch[0]):
@@ -85,7 +85,7 @@ class Move:
                 after, missing = int(ids[-1]), max(missing - len(ids), 0)
                 self.advance(len(ids), missing)
                 time.sleep((time.perf_counter() - started) * (1 / share - 1))
-            missing = self.index.lacking(space)
+            missing = self.index.count_missing(space)
 
 
 def _spaces_of_move(index: VectorStore) -> list[Space]:

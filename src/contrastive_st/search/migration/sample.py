@@ -147,7 +147,7 @@ def read_answers(file: str | Path) -> dict[str, list[Id]]:
 
 def read_retrieval(folder: Path) -> dict[str, list[Id]]:
     """The queries of a folder as BEIR has them: `queries.jsonl` and `qrels/test.tsv`; grades above 0 are answers."""
-    texts = {query.id: query.whole for query in entries(open_entries(folder / "queries.jsonl"))}
+    texts = {query.id: query.titled for query in entries(open_entries(folder / "queries.jsonl"))}
     result: dict[str, list[Id]] = {}
     for query, document, grade, _ in judgements(open_judgements(folder / "qrels" / "test.tsv")):
         if grade > 0 and query in texts:

@@ -95,9 +95,9 @@ class StoreSpaces(Named):
         rows = self.database.rows(statement, (_FIRST if after is None else after, limit))
         return np.array([id for id, _ in rows], np.int64), [text for _, text in rows]
 
-    def lacking(self, space: Space) -> int:
+    def count_missing(self, space: Space) -> int:
         """How many documents have no vector in a space."""
-        return int(self.database.run(self.within(space)._lacking))
+        return int(self.database.run(self.within(space)._count_missing))
 
     def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
         """Write vectors of those of the documents that still have these texts."""
@@ -120,7 +120,7 @@ class StoreSpaces(Named):
         def work(connection: StoreConnection) -> int:
             self._alone(connection)
             now = self._inside(connection, space)
-            if missing := now._lacking(connection):
+            if missing := now._count_missing(connection):
                 return int(missing)
             prefix = (now.tables.prefix,)
             connection.execute(_KEEP, prefix)
@@ -226,6 +226,6 @@ class StoreSpaces(Named):
         this = self.tables.space, self.model, self.fingerprint, self.dimension
         return [Space(*row) for row in rows] or [Space(*this)]
 
-    def _lacking(self, connection: StoreConnection) -> int:
+    def _count_missing(self, connection: StoreConnection) -> int:
         missing = "SELECT count(*) FROM {texts} AS t WHERE NOT EXISTS (SELECT 1 FROM {vectors} AS v WHERE v.id = t.id)"
         return int(connection.value(self.tables.statement(missing)))

@@ -175,7 +175,7 @@ class VectorStore(StoreWrites, VectorIndex):
         gone = ", ".join(f"{id} ({file})" if file else str(id) for id, file in rows)
         (live, *others), total, moves = self.spaces(), len(now), {}
         for space in [live, *others] if others else []:  # the progress of a move to another model
-            done = f"{total - self.lacking(space):,} of {total:,} documents encoded"
+            done = f"{total - self.count_missing(space):,} of {total:,} documents encoded"
             answers = ", which searches use" if space == live else ""
             moves[f"space {space.number}"] = f"vectors of {space.model} ({space.fingerprint[:8]}){answers}; {done}"
         types = {name: f" ({kind})" for name, kind in now.types().items()}

@@ -346,7 +346,7 @@ class StoreWrites(StoreSpaces):
 
         self.database.transact(work)
 
-    def record_place(self, model: str) -> None:
+    def record_location(self, model: str) -> None:
         """Record where the model of the collection is now, which its fingerprint tells from others."""
         parameters = (values.storable(model), self.tables.prefix, self.fingerprint)
 

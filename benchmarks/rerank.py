@@ -76,7 +76,7 @@ def train(base: str, folder: Path, found: list[tuple[str, str, list[str]]], step
     torch.manual_seed(0)
     draw = random.Random(0)
     tokenizer = AutoTokenizer.from_pretrained(base, model_max_length=TOKENS)
-    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1).train()
+    model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, dtype=torch.float32).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
     schedule = get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
     for step in range(steps):

@@ -293,7 +293,8 @@ def run_loop(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
     from transformers import AutoModel, AutoTokenizer
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).to(device).train()
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path, dtype=torch.float32)
+    model = model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
     column = texts[texts.column_names[0]]
     losses = []

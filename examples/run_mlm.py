@@ -30,6 +30,8 @@ from transformers import (
 from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, scripts, train_wordpiece
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.files.folders import WEIGHTS, local_folder
+from contrastive_st.models.saving import stored_dtype, weights_as
 from contrastive_st.options import Count, CountOrZero, option
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.checkpoints import CheckpointTrainer
@@ -81,16 +83,24 @@ class MLMTrainer(CheckpointTrainer):
 
 
 def open_model(args: MLMArguments, texts: Dataset, column: str) -> tuple[BertForMaskedLM, PreTrainedTokenizerBase]:
-    """The model and its tokenizer: those of a checkpoint, or new ones."""
+    """The model, in float32, and its tokenizer: those of a checkpoint, or new ones."""
     if args.model_name_or_path:
         layers = {"num_hidden_layers": args.num_layers} if args.num_layers else {}
-        model = BertForMaskedLM.from_pretrained(args.model_name_or_path, **layers)
+        # in half precision most steps would be rounded away
+        model = BertForMaskedLM.from_pretrained(args.model_name_or_path, dtype=torch.float32, **layers)
         return model, AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.block_size)
     sample = texts.select(range(0, len(texts), 4)).iter(10_000)
     tokenizer = train_wordpiece((t for batch in sample for t in batch[column]), args.vocab_size, args.block_size)
     config = scripts.small_bert(len(tokenizer), args.hidden_size, args.num_layers or 3, args.block_size)
     config.attention_probs_dropout_prob = 0.1
     return BertForMaskedLM(config), tokenizer
+
+
+def type_to_save(args: MLMArguments, training: ContrastiveTrainingArguments) -> torch.dtype | None:
+    """The type that is asked for, or else that of the weights to continue from; None leaves it at that of training."""
+    if training.save_dtype is not None:
+        return getattr(torch, training.save_dtype)
+    return stored_dtype(local_folder(args.model_name_or_path, patterns=WEIGHTS)) if args.model_name_or_path else None
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -102,6 +112,7 @@ def main(argv: list[str] | None = None) -> None:
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
     column = texts.column_names[0]
     model, tokenizer = open_model(args, texts, column)
+    saved_type = type_to_save(args, training)
 
     def pack(batch: dict) -> dict:
         tokens = tokenizer(batch[column], add_special_tokens=False, verbose=False)["input_ids"]
@@ -124,7 +135,8 @@ def main(argv: list[str] | None = None) -> None:
     trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
     if not trainer.finished_before:
         learning.check(trainer.state)
-    trainer.save_model()
+    with weights_as(trainer.core, saved_type):
+        trainer.save_model()
     if trainer.is_world_process_zero():
         scripts.report(trainer, {}, {})
 

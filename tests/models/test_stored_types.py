@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from scripts import FEW, load
+from transformers import BertForMaskedLM
 
 from conftest import SENTENCES, save_both
 from contrastive_st import (
@@ -74,6 +76,23 @@ def test_it_trains_in_float32_and_is_saved_as_it_came(half, way, tokenizer, tmp_
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
     reopened = SentenceEncoder(tmp_path / "run").encode(SENTENCES)
     np.testing.assert_allclose(reopened, SentenceEncoder(model, tokenizer).encode(SENTENCES), atol=0.05)
+
+
+@pytest.mark.parametrize("asked", [None, "float32"])
+@pytest.mark.parametrize("kind", HALVES)
+def test_masked_language_modelling_trains_in_float32_too(kind, asked, bert_config, tokenizer, tmp_path):
+    half = save_both(BertForMaskedLM(bert_config).to(getattr(torch, kind)), tokenizer, tmp_path / "half")
+    (tmp_path / "text.txt").write_text("\n".join(SENTENCES * 20))
+    load("run_mlm").main([
+        "--train_file", str(tmp_path / "text.txt"), "--model_name_or_path", str(half), "--block_size", "16", *FEW,
+        "--learning_rate", "2e-5", "--warmup_steps", "0", "--save_steps", "3", "--output_dir", str(tmp_path / "run"),
+        *([] if asked is None else ["--save_dtype", asked]),
+    ])  # fmt: skip
+    assert stored(tmp_path / "run" / "checkpoint-3") == "F32"
+    assert stored(tmp_path / "run") == ("F32" if asked else HALVES[kind])
+    before, after = (load_file(x / "model.safetensors") for x in (half, tmp_path / "run" / "checkpoint-3"))
+    name = "bert.encoder.layer.0.intermediate.dense.weight"
+    assert (after[name] != before[name]).float().mean() > 0.9
 
 
 def test_opened_and_saved_it_is_the_same_file(half, tmp_path):

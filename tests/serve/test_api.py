@@ -109,6 +109,27 @@ def test_prompts(bert_config, tokenizer):
         np.testing.assert_allclose(http.post("/embed", json=asked).json(), found[1][:1], atol=1e-6)
 
 
+@pytest.mark.parametrize("include_prompt", [False, True])
+def test_token_ids_have_the_prompt_or_not(include_prompt, bert_config, tokenizer):
+    """A prompt that is not pooled is left out of the ids that begin with it, and of no others of the same request."""
+    settings = {"prompts": {"query": "town: ", "other": "a mat "}, "include_prompt": include_prompt}
+    model = BertForCL(bert_config, pooling="mean", default_prompt_name="query", **settings)
+    encoder = SentenceEncoder(model, tokenizer, name="tiny")
+    texts = [*SENTENCES[:3], "sat"]
+    bare, others = encoder.token_rows(texts), encoder.token_rows(texts, "a mat ")
+    rows = [*bare, *encoder.token_rows(texts, "town: "), *others]
+    wanted = [encoder.encode(texts, prompt=""), encoder.encode(texts), encoder.encode_rows(others)]
+    with client(encoder) as http:
+        found = http.post("/embed", json={"inputs": rows, "normalize": False}).json()
+        np.testing.assert_allclose(found, np.concatenate(wanted), atol=1e-6)
+        single = http.post("/v1/embeddings", json={"input": bare[3]}).json()["data"][0]["embedding"]
+        np.testing.assert_allclose(single, wanted[0][3] / np.linalg.norm(wanted[0][3]), atol=1e-6)
+        named = http.post("/embed", json={"inputs": others, "prompt_name": "other", "normalize": False}).json()
+        np.testing.assert_allclose(named, encoder.encode(texts, prompt_name="other"), atol=1e-6)
+        nothing_else = http.post("/embed", json={"inputs": [bare[0], encoder.token_rows([""], "town: ")[0]]})
+        assert nothing_else.headers.get("x-unknown-inputs") == (None if include_prompt else "1")
+
+
 def test_a_header_names_the_inputs_of_which_the_model_knows_no_token(bert_config, tokenizer):
     prompted = BertForCL(bert_config, pooling="mean", prompts={"query": "the cat"})
     encoder = SentenceEncoder(prompted, tokenizer, name="tiny")

@@ -806,6 +806,11 @@ class SentenceEncoder:
         of_prompt = sum(id not in silent for id in self._tokenize([""], prompt)[0]) if prompt else 0
         return known(rows, silent, of_prompt)
 
+    def begin_with(self, rows: Sequence[Sequence[int]], prompt: str) -> NDArray[np.bool_]:
+        """Which rows of token ids begin with the tokens of a prompt that is not pooled, as `token_rows` puts them."""
+        start = self._tokenize([""], prompt)[0][: self._unpooled(prompt)]
+        return np.array([list(row[: len(start)]) == start for row in rows], dtype=np.bool_)
+
     def _unpooled(self, prompt: str) -> int:
         """Number of tokens at the start of each row that are not pooled."""
         return 0 if not prompt or self.checkpoint.include_prompt else self._torch.prompt_length(prompt)

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -31,8 +31,8 @@ _TURN = 1.0  # seconds after which a busy model lets another one compute
 class _Job:
     """The rows of a request, and their vectors as far as they are there."""
 
-    def __init__(self, rows: Rows, prompt: str) -> None:
-        self.rows, self.prompt, self.done = rows, prompt, Future[Vectors]()
+    def __init__(self, rows: Rows, prompts: Sequence[str]) -> None:
+        self.rows, self.prompts, self.done = rows, prompts, Future[Vectors]()
         self.missing, self.vectors = len(rows), np.empty((0, 0), np.float32)
 
     def fill(self, places: list[int], vectors: Vectors) -> bool:
@@ -52,6 +52,11 @@ class _Row(NamedTuple):
     def tokens(self) -> int:
         """Its length; a row without tokens costs a little too."""
         return max(len(self.job.rows[self.position]), 1)
+
+    @property
+    def prompt(self) -> str:
+        """The prompt that it begins with and that is not pooled."""
+        return self.job.prompts[self.position]
 
 
 class Batcher:
@@ -100,14 +105,15 @@ class Batcher:
         self._taken = 0  # buckets
         self._rate = 1e4  # tokens a second
 
-    async def submit(self, rows: Rows, unpooled: str = "") -> Vectors:
-        """The vectors of a request's rows, which begin with a prompt that is not pooled, if any.
+    async def submit(self, rows: Rows, prompts: Sequence[str] = ()) -> Vectors:
+        """The vectors of a request's rows.
 
         What is cancelled is not computed.
 
         Args:
             rows: token ids.
-            unpooled: the prompt.
+            prompts: the prompt that each row begins with and that is not pooled, blank if there is none; by default all
+                are blank.
 
         Returns:
             `[len(rows), d]`, float32.
@@ -120,7 +126,7 @@ class Batcher:
             raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are accepted")
         if self.waiting + tokens > self.most_waiting:
             raise overloaded(max(math.ceil(self.waiting / self._rate), 1))
-        job = _Job(rows, unpooled)
+        job = _Job(rows, prompts or [""] * len(rows))
         self.waiting += tokens
         try:
             with self._mutex:
@@ -177,7 +183,7 @@ class Batcher:
         while not (Batcher._turns and time.perf_counter() > until):
             if bucket := self._next():
                 self._computed.append(bucket)
-                yield [row.job.rows[row.position] for row in bucket], bucket[0].job.prompt
+                yield [row.job.rows[row.position] for row in bucket], bucket[0].prompt
             elif self._computed:
                 yield None
             else:
@@ -195,7 +201,7 @@ class Batcher:
             row = self._rows.popleft()
             if row.job.done.done():  # cancelled, or failed in another bucket
                 continue
-            fits = not window or row.job.prompt == window[0].job.prompt
+            fits = not window or row.prompt == window[0].prompt
             (window if fits else others).append(row)
             tokens += row.tokens
         if not window:

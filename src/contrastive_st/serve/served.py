@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
+import numpy as np
 import orjson
 
 from contrastive_st.search.index import VectorIndex
@@ -87,6 +88,20 @@ class Encoded(NamedTuple):
         return {UNKNOWN: shown} if shown else {}
 
 
+class Read(NamedTuple):
+    """The token rows of an input.
+
+    Args:
+        rows: token ids.
+        prompts: the prompt that each row begins with and that is not pooled, blank if there is none.
+        unknown: positions of the rows without a token that the model knows, beyond those of the prompt.
+    """
+
+    rows: Rows
+    prompts: list[str]
+    unknown: list[int]
+
+
 @dataclass
 class Served:
     """A model behind the API.
@@ -107,18 +122,15 @@ class Served:
         self.batcher = self.batcher or Batcher(self.encoder.encode_buckets, self.encoder.bucket_limits)
         self.dimension: int = self.encoder.dimension
 
-    def rows(self, value: object, prompt: str, truncate: bool | None) -> tuple[Rows, list[int]]:
-        """Token rows of an input (a text, texts, or token ids), and the positions of those without a known token.
+    def rows(self, value: object, prompt: str, truncate: bool | None) -> Read:
+        """Token rows of an input: a text, texts, or token ids.
 
-        Each text has the prompt before it.
+        Each text has the prompt before it; token ids are taken as they are, with the prompt's or without them.
 
         Args:
             value: the input.
             prompt: goes before each text.
             truncate: whether to truncate; None as the server does.
-
-        Returns:
-            The token ids of each row, and the positions of the rows without a known token.
 
         Raises:
             ApiError: it is none of these, too much or too long, or an id is not that of a token.
@@ -131,13 +143,16 @@ class Served:
             most = min(MOST_INPUTS, MOST_FLOATS // self.dimension)
             raise ApiError(413, f"a request may have at most {most:,} inputs; send fewer")
         cut = self.truncate if truncate is None else truncate
+        pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
+        unpooled = "" if pooled else prompt
         if isinstance(items[0], str):
             texts = [item if isinstance(item, str) else _refuse(number, item) for number, item in enumerate(items)]
             rows: Rows = self.encoder.token_rows(texts, prompt)
             if not cut and self.encoder.truncated(texts, rows, prompt):
                 raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
                                "model; shorten it, or send truncate: true to /embed")  # fmt: skip
-            return rows, self._unknown(rows, prompt)
+            known = self.encoder.known_rows(rows, prompt)
+            return Read(rows, [unpooled] * len(rows), np.flatnonzero(~known).tolist())
         most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
         read = [row] if row else map(_token_ids, items)
         rows = [_refuse(number, items[number]) if ids is None else ids for number, ids in enumerate(read)]
@@ -147,10 +162,9 @@ class Served:
             if not cut:
                 raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
             rows = [ids[:max_length] for ids in rows]
-        return rows, self._unknown(rows, "")
-
-    def _unknown(self, rows: Rows, prompt: str) -> list[int]:
-        return [position for position, known in enumerate(self.encoder.known_rows(rows, prompt)) if not known]
+        begin = self.encoder.begin_with(rows, unpooled)
+        known = np.where(begin, self.encoder.known_rows(rows, unpooled), self.encoder.known_rows(rows))
+        return Read(rows, [unpooled if one else "" for one in begin], np.flatnonzero(~known).tolist())
 
     async def vectors(
         self,
@@ -178,9 +192,8 @@ class Served:
         if dimensions is not None and not 1 <= dimensions <= self.dimension:
             raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
         prompt = self.encoder.prompt_text(prompt_name) if prompt is None else prompt
-        rows, unknown = await in_reading(self.rows, value, prompt, truncate)
-        pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
-        vectors = await self.batcher.submit(rows, "" if pooled else prompt)
+        rows, prompts, unknown = await in_reading(self.rows, value, prompt, truncate)
+        vectors = await self.batcher.submit(rows, prompts)
         vectors = vectors[:, :dimensions]
         if normalize:
             few = vectors.size <= FEW

@@ -26,6 +26,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from datasets import Dataset
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -61,6 +62,10 @@ DEFAULTS = {
     "num_train_epochs": 80,
     "logging_steps": 50,
 }
+#: What a student made of layers of the teacher does not have: another start, prompts, an adapter
+NOT_OF_LAYERS = (
+    "model_name_or_path", "prompts", "default_prompt_name", "include_prompt", "new_head", "bidirectional", "lora_r",
+)  # fmt: skip
 
 
 @dataclass
@@ -105,8 +110,10 @@ def sizes(encoder, texts: list[str]) -> str:
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (DataArguments, EncoderArguments, LossArguments, DistillArguments, ContrastiveTrainingArguments)
     data, encoder, loss, own, training = scripts.start(groups, DEFAULTS, argv)
-    if own.layers and (own.teacher is None or encoder.model_name_or_path or encoder.prompts or encoder.lora_r):
-        raise InputError("--layers are those of --teacher; leave out --model_name_or_path, --prompts and --lora_r")
+    given = encoder.dropout or any(vars(encoder)[name] is not None for name in NOT_OF_LAYERS)
+    if own.layers and (own.teacher is None or given):
+        flags = ", ".join(f"--{name}" for name in NOT_OF_LAYERS)
+        raise InputError(f"--layers are those of --teacher; give it, and leave out --dropout, {flags}")
 
     # data: distinct sentences, drawn at random, each with the teacher's embedding
     docs = None if data.train_file else DocsSearch.load()
@@ -131,11 +138,12 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         model, tokenizer = student.model, student.tokenizer
     else:
         model, tokenizer = scripts.open_encoder(encoder, texts, training.resume_from_checkpoint, "mean", **settings)
-    ids = tokenizer(texts, truncation=True, max_length=tokenizer.model_max_length)["input_ids"]
+    column = Dataset.from_dict({"text": texts})
+    tokens = scripts.tokenized(column, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is search of held-out documentation, or STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=TeacherRows(ids, embeddings, order), processing_class=tokenizer,
+        model=model, args=training, train_dataset=TeacherRows(tokens, embeddings, order), processing_class=tokenizer,
         data_collator=TeacherCollator(tokenizer), evaluator=(docs.evaluator if docs else sts_evaluator)(tokenizer),
     )  # fmt: skip
     scripts.describe_data(trainer, data.train_file, data, encoder, loss, own)

@@ -92,9 +92,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     if own.shuffle_buffer:
         if data.train_file is None or not single or data.max_train_samples or rows.held_out:
             raise InputError("--shuffle_buffer reads one column of a .parquet or .txt file, whole; leave it out")
+        column = texts.column_names[0]
         tokens = SentenceCorpus(
-            data.train_file, tokenizer, tokenizer.model_max_length, texts.column_names[0], "", own.shuffle_buffer
-        )
+            data.train_file, tokenizer, tokenizer.model_max_length, column, "", own.shuffle_buffer,
+            prompt=scripts.prompts_before([column], model)[column],
+        )  # fmt: skip
     else:
         tokens = scripts.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
 

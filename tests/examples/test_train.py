@@ -104,6 +104,40 @@ def test_prompts_are_trained_with_saved_and_found_again(num_columns, flags, befo
     assert (seen[0][1][0] == 0).sum() >= 3
 
 
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        ("run_simcse", ""),
+        ("run_simcse", "--shuffle_buffer 10 --include_prompt false --pooling mean"),
+        ("run_cutoff", ""),
+        ("run_distill", "--teacher static-minilm --cache none"),
+        (
+            "run_distill",
+            "--teacher static-minilm --cache none --include_prompt false --pooling max --order_seconds 0.1",
+        ),
+    ],
+)
+def test_every_script_of_texts_trains_them_with_their_prompt(script, flags, tmp_path, monkeypatch):
+    seen, first = [], ContrastiveTrainer.training_step
+
+    def looked_at(self, model, inputs, *args):
+        ids, mask = inputs["input_ids"][0, 0], inputs["text_mask"][0, 0]
+        seen.append(self.processing_class.decode(ids[mask == 0], skip_special_tokens=True))
+        return first(self, model, inputs, *args)
+
+    monkeypatch.setattr(ContrastiveTrainer, "training_step", looked_at)
+    path = tmp_path / "t.txt"
+    path.write_text("\n".join(SENTENCES * 4))
+    given = ["--train_file", str(path), *TINY]
+    named = ["--prompts", "topic=old town: ", "--default_prompt_name", "topic"]
+    load(script).main([*given, *flags.split(), *named, "--output_dir", str(tmp_path / "out")])
+    base = ["--model_name_or_path", str(tmp_path / "out")]  # which records them
+    flags = flags.partition(" --include_prompt")[0]
+    load(script).main([*given, *flags.split(), *base, "--output_dir", str(tmp_path / "again")])
+    assert set(seen) == {"old town :"}
+    assert len(seen) == 6
+
+
 def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path):
     path, out = table(tmp_path / "t.csv", 2), tmp_path / "out"
     given = ["--save_steps", "2", "--pooling", "mean", "--include_prompt", "false", "--dropout", "0.1"]

@@ -172,11 +172,30 @@ def _column(rows: Sequence[Record], name: str, fix: str) -> list[object]:
 
 
 def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Record]) -> dict[str, Tensor]:
-    """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
+    """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding.
+
+    Rows with a `prompt_length` also give a `text_mask`.
+    """
     padded, mask = pad_rows([texts_of(row, 1, 1)[0] for row in rows], tokenizer.pad_token_id)
     types = token_types(tokenizer, mask)
     typed = {} if types is None else {"token_type_ids": types[:, None]}
-    return {"input_ids": padded[:, None], "attention_mask": mask[:, None], **typed}
+    return {"input_ids": padded[:, None], "attention_mask": mask[:, None], **typed, **text_mask(rows, mask[:, None])}
+
+
+def text_mask(rows: Sequence[Record], attention_mask: Tensor) -> dict[str, Tensor]:
+    """The `text_mask` `[B, V, L]` of rows that have a `prompt_length`: 1 on tokens of a text, 0 on prompt and padding.
+
+    Args:
+        rows: B rows; a row has one length for each of its texts, or one for all.
+        attention_mask: `[B, V, L]`.
+
+    Returns:
+        The mask by its name; {} if the rows were tokenized without prompts.
+    """
+    if "prompt_length" not in rows[0]:
+        return {}
+    before = torch.tensor([row["prompt_length"] for row in rows]).view(len(rows), -1, 1)
+    return {"text_mask": attention_mask * (torch.arange(attention_mask.shape[-1]) >= before)}
 
 
 @dataclass
@@ -202,7 +221,8 @@ class TeacherCollator:
             rows: the rows of the batch.
 
         Returns:
-            `input_ids` and `attention_mask` `[B, 1, L]`, padded on the right; the targets `[B, D]`, float32.
+            `input_ids` and `attention_mask` `[B, 1, L]`, padded on the right; the targets `[B, D]`, float32; for rows
+            with a prompt also the `text_mask` `[B, 1, L]`.
         """
         teacher = _column(rows, "teacher", "join sentences with the teacher's embeddings by TeacherRows")
         batch = pad_sentences(self.tokenizer, rows)
@@ -287,9 +307,7 @@ class PairCollator:
         if self.do_mlm:
             batch["mlm_input_ids"], batch["mlm_targets"] = self._mask(batch["input_ids"])
         batch = {name: tensor.view(shape) for name, tensor in batch.items()}
-        if "prompt_length" in rows[0]:
-            before = torch.tensor([row["prompt_length"] for row in rows]).view(len(rows), -1, 1)  # a dropout pair has 1
-            batch["text_mask"] = batch["attention_mask"] * (torch.arange(batch["input_ids"].shape[-1]) >= before)
+        batch |= text_mask(rows, batch["attention_mask"])
         if "guide" in rows[0]:
             guide = torch.from_numpy(np.stack([np.asarray(row["guide"], np.float32) for row in rows]))
             batch["targets"] = guide.expand(-1, len(views[0]), -1)  # a dropout pair has one text

@@ -60,7 +60,8 @@ class TeacherRows(Dataset[Record]):
     """Rows `{"input_ids", "teacher"}`, in the order given or in one in which neighbours are similar.
 
     Args:
-        ids: `input_ids` of N sentences: a list of lists, or a tokenized data set.
+        ids: `input_ids` of N sentences: a list of lists, or a tokenized data set, whose `prompt_length` the rows have
+            too if it was tokenized with a prompt.
         embeddings: the teacher's embeddings `[N, D]`; an array or a memory map.
         order: a permutation, such as from `examples/ordering.py`. `ContrastiveTrainer` then reads
             contiguous batches of it, cut at other places each epoch. By default single sentences are shuffled.
@@ -83,6 +84,9 @@ class TeacherRows(Dataset[Record]):
         if len(ids) != len(embeddings):
             raise InputError(f"{len(ids)} sentences and {len(embeddings)} embeddings; give one for each sentence")
         self.ids = ids if isinstance(ids, list) else ids["input_ids"]
+        self.prompt_lengths = None
+        if not isinstance(ids, list) and "prompt_length" in ids.column_names:
+            self.prompt_lengths = ids["prompt_length"]
         self.embeddings, self.order = embeddings, order
 
     def __len__(self) -> int:
@@ -90,7 +94,8 @@ class TeacherRows(Dataset[Record]):
 
     def __getitem__(self, index: int) -> Record:
         row = int(index if self.order is None else self.order[index])
-        return {"input_ids": self.ids[row], "teacher": self.embeddings[row]}
+        record = {"input_ids": self.ids[row], "teacher": self.embeddings[row]}
+        return record if self.prompt_lengths is None else {**record, "prompt_length": self.prompt_lengths[row]}
 
     def sampler(self, batch_size: int, seed: int) -> BlockSampler:
         """The order for training with batches of `batch_size` per process."""

@@ -13,6 +13,7 @@ from .rows import (
     corpus_files as corpus_files,
     documentation_rows as documentation_rows,
     every_text as every_text,
+    prompts_before as prompts_before,
     read_rows as read_rows,
     tokenized as tokenized,
     validation_parts as validation_parts,

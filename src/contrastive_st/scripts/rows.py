@@ -146,6 +146,28 @@ def validation_parts(
     return result
 
 
+def prompts_before(columns: Sequence[str], model: ForCL) -> dict[str, str]:
+    """The prompt before the texts of each column in training, "" for none; a line of the log says which.
+
+    Args:
+        columns: names of the columns of text.
+        model: it has the prompts.
+
+    Raises:
+        InputError: it has prompts, and none of them is for a column.
+    """
+    settings = model.settings
+    prompts = column_prompts(columns, settings.prompts, settings.default_prompt_name)
+    if any(settings.prompts.values()) and not any(prompts.values()):
+        raise InputError(
+            f"none of the prompts {' '.join(settings.prompts)} is for {', '.join(columns)}: name them query for the "
+            "first of several columns and document for the others, or name one with --default_prompt_name"
+        )
+    if any(prompts.values()):
+        logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in prompts.items() if prompt))
+    return prompts
+
+
 def tokenized(
     texts: Dataset,
     model: ForCL,
@@ -163,18 +185,10 @@ def tokenized(
         num_proc: processes that tokenize.
     """
     columns = [name for name in texts.column_names if name not in TARGETS]
-    settings, max_length = model.settings, tokenizer.model_max_length
-    prompts = column_prompts(columns, settings.prompts, settings.default_prompt_name)
-    if any(settings.prompts.values()) and not any(prompts.values()):
-        raise InputError(
-            f"none of the prompts {' '.join(settings.prompts)} is for {', '.join(columns)}: name them query for the "
-            "first of several columns and document for the others, or name one with --default_prompt_name"
-        )
-    if any(prompts.values()):
-        logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in prompts.items() if prompt))
+    prompts, max_length = prompts_before(columns, model), tokenizer.model_max_length
     with training.main_process_first(desc="tokenize"):
         rows = tokenize(texts, tokenizer, max_length, num_proc, {name: text for name, text in prompts.items() if text})
-    if count := _truncated(texts, rows, tokenizer, {name: prompts.get(name, "") for name in columns}):
+    if count := _truncated(texts, rows, tokenizer, prompts):
         total = len(rows) * len(columns)
         logger.warning(
             f"{count:,} of {total:,} texts are truncated to {max_length} tokens; --max_length sets the limit"

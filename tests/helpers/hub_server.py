@@ -399,6 +399,8 @@ class Handler(BaseHTTPRequestHandler):
             if len(self.server.blobs.get(value["oid"], b"")) != value["size"]:
                 raise Answer(400, message=f"the large file of {path} was not uploaded")
             files[path] = Entry(value["oid"], value["size"], True)
+        elif kind == "deletedFile" and files.pop(path, None) is None:
+            raise Answer(400, message=f"{path} does not exist")
 
     def branch(self, name, branch):
         repo = self._repo(name, write=True)

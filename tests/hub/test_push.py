@@ -76,6 +76,49 @@ def test_a_dry_run_refuses_what_a_push_refuses(checkpoint, capsys):
     assert "has no safetensors weights" in refused(capsys, "push", str(checkpoint), "alice/model", "--dry_run")
 
 
+OWN = ("README.md", "LICENSE", ".gitattributes", "image.png", "pairs.csv", "last-checkpoint/model.safetensors")
+FORMER = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+NEW = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
+
+
+@pytest.mark.parametrize(
+    ("there", "pushed", "former"),
+    [
+        ([], ["model-00001-of-00002.safetensors", "model.safetensors.index.json"], ["model.safetensors"]),
+        (["model.safetensors.index.json", "model-00001-of-00001.safetensors"], ["model.safetensors"], "all"),
+        (["adapter_config.json", "adapter_model.safetensors"], ["model.safetensors"], "all"),
+        (["pytorch_model.bin", "tf_model.h5", "model.fp16.safetensors"], ["model.safetensors"], "all"),
+        (["onnx/model.onnx", "openvino/openvino_model.xml", "openvino_model.xml"], ["model.safetensors"], "all"),
+        (["animals.classifier.json", "animals.classifier.safetensors"], ["model.safetensors"], "all"),
+        ([".eval_results/STSBenchmark.yaml", "evaluation/report.json"], ["model.safetensors"], "all"),
+        (["training_metadata.json", "training_curve.png"], ["model.safetensors"], "all"),
+        (["2_Dense/config.json", "2_Dense/model.safetensors"], ["model.safetensors"], "all"),
+        (["vocab.txt", "special_tokens_map.json"], ["model.safetensors"], "all"),
+        (["onnx/model.onnx"], ["openvino/openvino_model.bin"], ["model.safetensors", "onnx/model.onnx"]),
+        ([], ["last-checkpoint/adapter_model.safetensors", "model.safetensors"], ["last-checkpoint/model.safetensors"]),
+        ([], ["model.safetensors"], []),
+    ],
+)
+def test_a_push_removes_the_former_model_and_nothing_else(there, pushed, former):
+    before = dict.fromkeys((*OWN, *FORMER, *there), "before")
+    whole = ["last-checkpoint"] if pushed[0].startswith("last") else []
+    found = pushing.former_files(before, dict.fromkeys((*NEW, *pushed), "new"), whole)
+    assert found == sorted(there if former == "all" else former)
+
+
+def test_an_adapter_removes_the_whole_model_with_its_settings_and_its_tokenizer():
+    adapter = dict.fromkeys(("adapter_config.json", "adapter_model.safetensors"), "new")
+    assert pushing.former_files(dict.fromkeys((*OWN, *FORMER), "before"), adapter) == sorted(FORMER)
+
+
+def test_files_made_of_the_weights_stay_while_these_are_the_same():
+    made = ("onnx/model.onnx", "animals.classifier.json", "evaluation/report.json", "pytorch_model.bin")
+    there, same = dict.fromkeys((*OWN, *FORMER, *made), "same"), dict.fromkeys(FORMER, "same")
+    assert pushing.former_files(there, same | {"tokenizer.json": "new"}) == []
+    there = {"adapter_config.json": "same", "adapter_model.safetensors": "same"} | there  # as former versions left it
+    assert {"adapter_config.json", "adapter_model.safetensors"} <= set(pushing.former_files(there, same))
+
+
 def test_an_exported_folder_without_its_graph_is_refused(checkpoint, capsys):
     config = json.loads((checkpoint / "config.json").read_text())
     (checkpoint / "config.json").write_text(json.dumps(config | {"exported": {"backend": "onnx"}}))

@@ -5,11 +5,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 from hub_server import Fault
 from small_checkpoints import tiny_bert
 
 from conftest import save_both
-from contrastive_st import BertForCL, SentenceEncoder
+from contrastive_st import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st.models import add_lora
 from contrastive_st.models.export import export
 
 pytestmark = pytest.mark.slow
@@ -112,6 +114,43 @@ def test_an_exported_folder_is_pushed_pulled_and_opened_by_its_name(hub, client,
     code = "import sys; from contrastive_st import SentenceEncoder as E; print(E(sys.argv[1]).encode('a cat').tolist())"
     opened = works(client("alice/graph", code=code, cache="other"))  # from an empty cache
     assert json.loads(opened) == pytest.approx(SentenceEncoder(folder).encode("a cat").tolist(), abs=1e-6)
+
+
+ENCODE = """
+import json, sys
+from contrastive_st import SentenceEncoder
+from sentence_transformers import SentenceTransformer
+for load in SentenceEncoder, lambda name: SentenceTransformer(name, device="cpu"):
+    print(json.dumps(load(sys.argv[1]).encode(["a cat"]).tolist()))
+"""
+
+
+def test_the_last_model_pushed_to_a_name_is_the_one_that_opens(hub, client, checkpoint, tokenizer, tmp_path):
+    """Of one file, in shards, or an adapter; what the owner put there stays."""
+    works(client("push", checkpoint, "alice/base"))
+    torch.manual_seed(1)
+    sharded, adapter = tmp_path / "sharded", tmp_path / "adapter"
+    BertForCL(tiny_bert(tokenizer)).save_pretrained(sharded, max_shard_size="10KB")
+    tokenizer.save_pretrained(sharded)
+    model = add_lora(AutoModelForCL.from_pretrained(checkpoint))
+    for weight in filter(lambda weight: weight.requires_grad, model.parameters()):
+        weight.data += torch.randn_like(weight) / 10
+    save_both(model, tokenizer, adapter)
+    about = json.loads((adapter / "adapter_config.json").read_text()) | {"base_model_name_or_path": "alice/base"}
+    (adapter / "adapter_config.json").write_text(json.dumps(about))
+    hub.put("alice/model", {"LICENSE": b"mine", "onnx/model.onnx": b"of another", "animals.classifier.json": b"{}"})
+    vectors = []
+    for folder in checkpoint, sharded, adapter, checkpoint:
+        done = client("push", folder, "alice/model")
+        works(done)
+        assert "alice/model: the commit removes files of a former model: " in done.stderr
+        shown = [json.loads(line) for line in works(client("alice/model", code=ENCODE, cache="new")).splitlines()]
+        assert shown[0][0] == pytest.approx(shown[1][0], abs=1e-5)
+        vectors.append(shown[0][0])
+    assert vectors[0] == pytest.approx(vectors[3], abs=1e-6)
+    assert all(vectors[0] != pytest.approx(other, abs=1e-3) for other in vectors[1:3])
+    files = set(hub.repos["alice/model"].files("main"))
+    assert files | {".gitattributes"} == {"LICENSE", *hub.repos["alice/base"].files("main")}
 
 
 def test_revisions_and_pull_requests(hub, client, checkpoint):

@@ -119,6 +119,9 @@ def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, hub_c
 
 def test_every_strategy_pushes_what_it_should(hub, hub_clients, tmp_path):
     hub.faults.append(Fault("POST", "/api/models/alice/every_save/commit/", "500"))  # the first push of a checkpoint
+    former = ["adapter_config.json", "adapter_model.safetensors", "model.safetensors.index.json", "onnx/model.onnx"]
+    left = dict.fromkeys([*former, "last-checkpoint/adapter_config.json", "LICENSE", "mine/pairs.csv"], b"{}")
+    hub.put("alice/checkpoint", left, private=True)  # of a run before
     code = [hub_clients.executable, "-c", STRATEGIES]
     done = run(code, environment(hub_clients, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1])), tmp_path)
     assert "Training in progress, step 2 was not pushed" in done.stderr
@@ -129,6 +132,9 @@ def test_every_strategy_pushes_what_it_should(hub, hub_clients, tmp_path):
     assert titles["checkpoint"] == titles["all_checkpoints"] == [*middle, *end]
     assert titles["end"] == end
     assert titles["direct"] == ["Upload BertForCL", "Upload tokenizer"]
+    now = hub.repos["alice/checkpoint"].files("main")
+    assert left.keys() & now.keys() == {"LICENSE", "mine/pairs.csv"}
+    assert "alice/checkpoint: the commit removes files of a former model: adapter_config.json, " in done.stderr
     states = {"optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"}
     for name in ("every_save", "checkpoint", "end", "all_checkpoints"):
         repo = hub.repos[f"alice/{name}"]

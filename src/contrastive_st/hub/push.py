@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
-from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi
-from huggingface_hub.errors import EntryNotFoundError
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile
 from huggingface_hub.utils import filter_repo_objects
 
 from contrastive_st.errors import InputError
-from contrastive_st.files.cards import CARD, EVAL_RESULTS, EVALUATION, STATE, TRAINING_METADATA, was_edited
+from contrastive_st.files.cards import CARD, CURVE, EVAL_RESULTS, EVALUATION, STATE, TRAINING_METADATA, was_edited
 from contrastive_st.files.download import RESUMING, hub_errors
 from contrastive_st.files.folders import (
     ADAPTER,
     CLASSIFIER,
     ENCODER,
+    GRAPHS,
     TRAINED,
     check_folder,
     check_weights,
@@ -26,9 +28,9 @@ from contrastive_st.files.folders import (
 )
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import log_failures
-from contrastive_st.files.writing import TOKENIZER_FILES, atomic_write, check_target
+from contrastive_st.files.writing import OPENED_BY, TOKENIZER_FILES, atomic_write, check_target
 from contrastive_st.hub.cards import CardData, CheckpointMetadata, card_files
-from contrastive_st.models.checkpoint import modules_of
+from contrastive_st.models.checkpoint import PROMPTS_FILE, modules_of
 
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
@@ -39,6 +41,23 @@ _NAMES = (*TOKENIZER_FILES, "*_vocab.json", "vocab-*.json", "dict.txt", "word_*.
           TRAINING_METADATA, f"*{CLASSIFIER[0]}", f"{EVAL_RESULTS}/*.yaml")  # fmt: skip
 ARCHITECTURES = Path(__file__).parents[1] / "models" / "architectures"  # the code that travels with checkpoints
 _LEFT_OUT = (STATE, TRAINED)  # the first names folders of this machine, the second is for resuming a run
+
+# Files of a model on the Hub, by path; see `former_files`. `2_Dense/` is the folder of a module.
+_SETTINGS = (*OPENED_BY, PROMPTS_FILE, "sentence_*_config.json")
+_MODULE = r"([0-9]+_\w+/)?"
+_WEIGHTS = re.compile(rf"{_MODULE}(adapter_)?model([.-][^/]*)?\.safetensors")
+_GRAPHS = re.compile(rf"({'|'.join(GRAPHS)})/.*\.(onnx|data|bin)")
+_OF_WEIGHTS = re.compile(
+    rf"""
+      {_MODULE}(adapter_|pytorch_|tf_|flax_|rust_|openvino_)?model([.-][^/]*)?\.(safetensors|bin|h5|msgpack|ot|onnx|xml)
+    | {_MODULE}[^/]*model\.[^/]*index[^/]*\.json
+    | [0-9]+_\w+/config\.json
+    | ({"|".join(map(re.escape, (*GRAPHS, EVALUATION, EVAL_RESULTS)))})/.*
+    | {"|".join(map(re.escape, (CURVE, STATE, TRAINING_METADATA)))}
+    | [^/]*({"|".join(map(re.escape, CLASSIFIER))})
+    """,
+    re.VERBOSE,
+)
 
 
 def pull(name: str, revision: str | None = None, to: str | Path | None = None, token: str | None = None) -> Path:
@@ -92,6 +111,9 @@ def push(
 ) -> CommitInfo:
     """Push a checkpoint folder with its card, in one commit; if nothing changed, no commit is made.
 
+    The same commit removes what is left of a former model there, by which others would open that one, or parts of both
+    (`former_files`); a line names these files. All other files stay.
+
     Args:
         folder: a folder that `save_pretrained`, a trainer or `export` wrote. Nothing in it is changed.
         repo: `user/name`; created if it does not exist.
@@ -102,7 +124,7 @@ def push(
         message: title of the commit.
         data: the entries of the card that only the author knows.
         newer_than: seconds since the epoch; older files of an evaluation are of other weights and are not pushed.
-        whole: subfolders to push with all their files.
+        whole: subfolders to push with all their files; others in these folders on the Hub are removed.
 
     Returns:
         The commit, with its URL and that of a pull request.
@@ -117,16 +139,60 @@ def push(
         repo = ready_repo(api, repo, private)
         if revision and not revision.startswith("refs/"):
             api.create_branch(repo, branch=revision, exist_ok=True)
-    try:
-        there = Path(api.hf_hub_download(repo, CARD, revision=revision))
-    except EntryNotFoundError:
-        there = None
-    content = _content(folder, repo, data, newer_than, whole, there)
-    operations = [CommitOperationAdd(path, source) for path, source in content.items()]
+        tree = api.list_repo_tree(repo, recursive=True, revision=revision)
+        there = {file.path: file.lfs.sha256 if file.lfs else None for file in tree if isinstance(file, RepoFile)}
+        card = Path(api.hf_hub_download(repo, CARD, revision=revision)) if CARD in there else None
+    content = _content(folder, repo, data, newer_than, whole, card)
+    added = [CommitOperationAdd(path, source) for path, source in content.items()]
+    pushed = {operation.path_in_repo: operation.upload_info.sha256.hex() for operation in added}
+    former = former_files(there, pushed, whole)
+    removed = [CommitOperationDelete(path, is_folder=False) for path in former]
     with hub_errors(repo, revision):
-        return api.create_commit(
-            repo, operations, commit_message=message or "Upload model", revision=revision, create_pr=create_pr
+        commit = api.create_commit(
+            repo, [*added, *removed], commit_message=message or "Upload model", revision=revision, create_pr=create_pr
         )
+    if former:
+        logger.warning(f"{repo}: the commit removes files of a former model: {', '.join(former)}")
+    return commit
+
+
+def former_files(there: Mapping[str, str | None], pushed: Mapping[str, str], whole: Sequence[str] = ()) -> list[str]:
+    """The files of a former model in a repository that must not stay next to those that are pushed.
+
+    These are what says how a model is opened (config, adapter, modules, prompts, a tokenizer of other files). If the
+    weights are others than those there, these are also all other weights (shards, pickles, exported graphs, those of
+    modules), and what was made of them: classifiers, records of the training and of an evaluation.
+
+    Args:
+        there: SHA-256 of each large file in the repository, by path; None for a small one.
+        pushed: SHA-256 of each file that is pushed, by path.
+        whole: subfolders that are pushed with all their files.
+
+    Returns:
+        Paths, sorted.
+
+    Example:
+        >>> there = {"model.safetensors": "a1", "config.json": None, "LICENSE": None, "onnx/model.onnx": "b2"}
+        >>> former_files(there, {"model.safetensors": "a1", "config.json": "c3"})
+        []
+        >>> former_files(there, {"model-00001-of-00002.safetensors": "d4", "config.json": "e5"})
+        ['model.safetensors', 'onnx/model.onnx']
+    """
+    weights = {path: sha for path, sha in pushed.items() if _WEIGHTS.fullmatch(path) or _GRAPHS.fullmatch(path)}
+    same_weights = bool(weights) and all(there.get(path) == sha for path, sha in weights.items())
+    same_weights &= all(path in weights for path in there if _WEIGHTS.fullmatch(path))
+    # a folder without a tokenizer takes the one there, but for an adapter, which takes its base's
+    other_tokenizer = "tokenizer_config.json" in pushed or ADAPTER in pushed
+    of_tokenizer = ("tokenizer.json", "tokenizer_config.json", *TOKENIZER_FILES) if other_tokenizer else ()
+
+    def is_former(path: str) -> bool:
+        if path.startswith(tuple(f"{folder}/" for folder in whole)):
+            return True
+        if "/" not in path and any(fnmatch(path, pattern) for pattern in (*_SETTINGS, *of_tokenizer)):
+            return True
+        return not same_weights and _OF_WEIGHTS.fullmatch(path) is not None
+
+    return sorted(path for path in there if path not in pushed and is_former(path))
 
 
 def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict[str, Path | bytes]:

@@ -293,6 +293,8 @@ REFUSED = [
     ("/v1/embeddings", {"input": 5}, 422, "input: give a text"),
     ("/v1/embeddings", {"input": ["a", 5]}, 422, "element 1 of the input is 5; give texts alone, or token ids alone"),
     ("/embed", {"inputs": ["a", None]}, 422, "element 1 of the input is null"),
+    ("/embed", {"inputs": ["a", 1 << 70]}, 422, "element 1 of the input is 118059162071741"),
+    ("/embed", {"inputs": [[5], [1 << 70]]}, 400, "token ids must be from 0"),
     ("/embed", {"inputs": ["a", []]}, 422, "element 1 of the input is []"),
     ("/embed", {"inputs": [[5], [True]]}, 422, "element 1 of the input is [true]"),
     ("/embed", {"inputs": 5}, 422, "inputs: give a text, a list of texts, or token ids"),

@@ -32,6 +32,14 @@ DOCUMENTS = [
 ]
 
 
+def deep(count):
+    """As many objects and lists inside each other, the first an object."""
+    value = {}
+    for number in range(count - 1):
+        value = {"in": value} if number % 2 == count % 2 else [value]
+    return value
+
+
 @pytest.fixture(scope="module")
 def store(place):
     encoder = open_encoder()
@@ -106,6 +114,26 @@ def test_upserts_and_deletions_are_idempotent_by_id(http, store):
     assert len(store) == 0
 
 
+def test_metadata_are_as_deep_as_a_request_may_be(http):
+    document = {"id": 1, "text": "a cat", "metadata": deep(196)}  # beside the body, the list and the document
+    assert http.post("/upsert", json={"documents": [document]}, headers=WRITE).json()["new"] == 1
+    assert http.post("/search", json={"query": "cat"}, headers=READ).json()["hits"][0]["metadata"] == deep(196)
+    assert http.post("/delete", json={"ids": [1]}, headers=WRITE).json()["deleted"] == 1
+
+
+def test_integers_are_exact_however_long(http, store):
+    """Also beyond the 64 bits in which a fast reader of JSON holds them."""
+    numbers = [2**53 + 1, 2**63, 2**64 + 1, -(2**63) - 1, 10**30 + 7]
+    documents = [{"id": id, "text": "a cat", "metadata": {"n": n, "all": [1.5, n]}} for id, n in enumerate(numbers, 1)]
+    assert http.post("/upsert", json={"documents": documents}, headers=WRITE).json()["new"] == len(numbers)
+    assert [hit.metadata["n"] for hit in store.get(range(1, 6))] == numbers
+    for id, n in enumerate(numbers, 1):
+        for asked in ({"n": n}, {"n": [0.5, n]}, {"all": n}, f"n={n}", {"n": {">=": n, "<=": n}}):
+            hits = http.post("/search", json={"query": "cat", "filter": asked}, headers=READ).json()["hits"]
+            assert [(hit["id"], hit["metadata"]["n"]) for hit in hits] == [(id, str(n))]
+    assert http.post("/delete", json={"filter": {"n": numbers}}, headers=WRITE).json()["deleted"] == len(numbers)
+
+
 def test_the_token_of_writers_is_theirs_alone(http):
     body = {"documents": DOCUMENTS}
     for route, asked in (("/upsert", body), ("/delete", {"ids": [1]})):
@@ -125,17 +153,22 @@ def test_the_token_of_writers_is_theirs_alone(http):
     [
         ("/upsert", {"documents": []}, 422, "at least 1 item"),
         ("/upsert", {"documents": [{"id": 1}]}, 422, "text: Field required"),
-        ("/upsert", {"documents": [{"id": "", "text": "x"}]}, 422, "an id is a whole number, or text"),
-        ("/upsert", {"documents": [{"id": 1.5, "text": "x"}]}, 422, "an id is a whole number, or text"),
-        ("/upsert", {"documents": [{"id": True, "text": "x"}]}, 422, "an id is a whole number, or text"),
+        ("/upsert", {"documents": [{"id": "", "text": "x"}]}, 422, "an id is a whole number, beyond 2^53"),
+        ("/upsert", {"documents": [{"id": 1.5, "text": "x"}]}, 422, "an id is a whole number, beyond 2^53"),
+        ("/upsert", {"documents": [{"id": True, "text": "x"}]}, 422, "an id is a whole number, beyond 2^53"),
         ("/upsert", {"documents": [{"id": 1 << 70, "text": "x"}]}, 400, "is not an id"),
+        ("/upsert", {"documents": [{"id": -(1 << 63) - 1, "text": "x"}]}, 400, "-9223372036854775809 is not an id"),
+        ("/upsert", {"documents": [{"id": 2.0**53, "text": "x"}]}, 422, "beyond 2^53 without a fraction"),
         ("/upsert", {"documents": [{"id": 1, "text": "a cat"}] * 2}, 400, "an id is given twice"),
+        ("/upsert", {"documents": [{"id": 1, "text": "a", "metadata": deep(400)}]}, 422, "more than 200 deep"),
+        ("/delete", {"ids": [deep(400)]}, 422, "more than 200 deep"),
         ("/upsert", {"documents": [{"id": "x", "text": "\U0001f600"}]}, 422, "knows no token of document 'x'"),
         ("/upsert", {"documents": DOCUMENTS, "index": "other"}, 404, "there is no index 'other'; there is talks"),
         ("/upsert", {"documents": [{"id": i, "text": "a"} for i in range(4097)]}, 413, "send less"),
         ("/delete", {}, 422, "give ids or a filter"),
         ("/delete", {"ids": [1], "filter": "a=b"}, 422, "give ids or a filter"),
         ("/delete", {"filter": "year>"}, 400, "filter"),
+        ("/delete", {"ids": [1, 2.0**53 + 2]}, 422, "beyond 2^53 without a fraction"),
         ("/classify", {"inputs": []}, 422, "inputs: "),
         ("/classify", {"inputs": "a", "classifier": "none"}, 404, "there is no classifier 'none'; there is weather"),
     ],

@@ -29,7 +29,7 @@ _MOMENT = re.compile(
 )
 Row = dict[str, object]  # metadata of a document
 _END = 1 << 63  # of integers of 64 bits
-_EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
+EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 
 def as_id(raw: object) -> int:
@@ -47,7 +47,7 @@ def as_id(raw: object) -> int:
     value = storable(str.__str__(raw)).strip() if isinstance(raw, str) else raw
     if isinstance(value, str) and (match := _INTEGER.fullmatch(value)) and -_END <= int(match[1]) < _END:
         value = int(match[1])
-    if isinstance(value, (float, np.floating)) and -_EXACT < value < _EXACT and value.is_integer():
+    if isinstance(value, (float, np.floating)) and -EXACT < value < EXACT and value.is_integer():
         value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -_END <= value < _END:
         return int(value)
@@ -125,7 +125,7 @@ def json_id(id: int | str) -> int | str:
         >>> json_id(7), json_id(1 << 53)
         (7, '9007199254740992')
     """
-    return str(id) if isinstance(id, str) or abs(id) >= _EXACT else id
+    return str(id) if isinstance(id, str) or abs(id) >= EXACT else id
 
 
 def as_list(name: str, value: object, kind: type = object) -> list[Any]:

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 MOST_INPUTS = 4_096  # texts or token rows of a request
 MOST_FLOATS = 1 << 22  # of the vectors of an answer
 MOST_HITS = 1_000  # of a search
+DEEPEST = 200  # lists and objects inside each other; orjson writes 254, and Python's recursion ends at some hundreds
 KEYS = 64  # lists and objects of a request besides its inputs
 MOST_BYTES = 2 << 20  # of a body; while orjson parses it, no other thread runs
 ALL_BYTES = 64 << 20  # of the bodies of all requests under way

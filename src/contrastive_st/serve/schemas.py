@@ -18,7 +18,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.search.filters import NUMBER, OF_SQL, QUOTED
 from contrastive_st.search.index import DeletedCollection, Refused, UnknownColumn
-from contrastive_st.search.values import DATE, one_line
+from contrastive_st.search.values import DATE, EXACT, one_line
 from contrastive_st.serve.limits import KEYS, MOST_HITS, MOST_INPUTS
 from contrastive_st.serve.served import UNKNOWN
 
@@ -151,13 +151,18 @@ class SearchRequest(_Strict):
     min_score: Annotated[float, Field(ge=-1, le=1)] | None = None
 
 
-_Id = int | Annotated[str, Field(min_length=1)]
+def _exact_id(id: object) -> object:
+    """An id as `as_id` reads it: a float beyond 2^53 may be another number than the one that was written."""
+    return _integer(id) if not isinstance(id, float) or abs(id) < EXACT else id
+
+
+_Id = Annotated[int | Annotated[str, Field(min_length=1)], BeforeValidator(_exact_id)]
 
 
 class NewDocument(_Strict):
     """A document; one with its id that is there is replaced."""
 
-    id: Annotated[_Id, _Integer]
+    id: _Id
     text: str
     metadata: dict[str, object] = {}
 
@@ -173,7 +178,7 @@ class DeleteRequest(_Strict):
     """`POST /delete`: delete documents by their ids, or those that meet a filter."""
 
     index: str | None = None
-    ids: Annotated[list[Annotated[_Id, _Integer]], Field(min_length=1)] | None = None
+    ids: Annotated[list[_Id], Field(min_length=1)] | None = None
     filter: Filters = None
 
 
@@ -388,7 +393,7 @@ def _what_is_wrong(error: RequestValidationError) -> str:
         return f"the body is not JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
     name = _field(fault, error.body)
     if {"id", "ids"} & set(fault["loc"]):
-        return "an id is a whole number, or text that is not blank"
+        return "an id is a whole number, beyond 2^53 without a fraction or an exponent, or text that is not blank"
     if "filter" in fault["loc"]:  # pydantic names each form that it is not
         return "filter: give conditions such as year>=2020 or topic=sea,sky, a list of them, or an object such as " + (
             '{"year": {">=": 2020}, "topic": ["sea", "sky"]}; a range takes a number or a date'

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -15,7 +17,7 @@ from contrastive_st.search.index import VectorIndex
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.answers import FEW
 from contrastive_st.serve.batcher import Batcher, Rows, Vectors
-from contrastive_st.serve.limits import KEYS, MOST_FLOATS, MOST_INPUTS, ApiError
+from contrastive_st.serve.limits import DEEPEST, KEYS, MOST_FLOATS, MOST_INPUTS, ApiError
 from contrastive_st.vectors import unit_vectors
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _READING = ThreadPoolExecutor(1, thread_name_prefix="reading")
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 _SLICE = 1 << 16
+_ROUNDED = 2.0**63  # orjson reads integers of more than 64 bits as floats, of which none is smaller
 
 
 async def in_reading(function: Callable[..., _Result], *arguments: object) -> _Result:
@@ -35,36 +38,46 @@ async def in_reading(function: Callable[..., _Result], *arguments: object) -> _R
 
 
 def parsed(body: bytes) -> object:
-    """The value of a JSON document that holds no more than a request may.
+    """The value of a JSON document that holds no more than a request may; its integers are exact, however long.
 
     Raises:
-        ApiError: 413, a list or an object is too long (lists of numbers may be of any length), or there are too many.
+        ApiError: 413, a list or an object is too long (lists of numbers may be of any length), or there are too many;
+            422, they are too deep inside each other.
         orjson.JSONDecodeError: it is not JSON.
 
     Example:
-        >>> parsed(b'{"input": ["a", "b"]}')
-        {'input': ['a', 'b']}
+        >>> parsed(b'{"input": ["a", "b"]}'), parsed(b'{"n": 18446744073709551616}')
+        ({'input': ['a', 'b']}, {'n': 18446744073709551616})
     """
     value = orjson.loads(body)
-    if not _is_short(value):
+    refused, exact = _looked_at(value)
+    if refused:
         del value  # here, since the event loop would wait until all of it is freed
-        raise ApiError(413, f"a request may have at most {MOST_INPUTS:,} inputs; send less at once")
-    return value
+        raise refused
+    return value if exact else json.loads(body)
 
 
-def _is_short(value: object) -> bool:
-    waiting, number = [value], 0
-    while waiting:
-        item = waiting.pop()
-        if not isinstance(item, (dict, list)):
-            continue
-        number += 1
-        numbers = isinstance(item, list) and _are_numbers(item)
-        if number > MOST_INPUTS + KEYS or (len(item) > MOST_INPUTS and not numbers):
-            return False
-        if not numbers:
-            waiting += item.values() if isinstance(item, dict) else item
-    return True
+def _looked_at(value: object) -> tuple[ApiError | None, bool]:
+    """The error if a value holds more than a request may, and whether orjson can have rounded none of its integers."""
+    level, number, exact = [value], 0, True
+    for _ in range(DEEPEST + 1):
+        inner: list[object] = []
+        for item in level:
+            if not isinstance(item, (dict, list)):
+                exact = exact and not (isinstance(item, float) and abs(item) >= _ROUNDED)
+                continue
+            number += 1
+            types = _number_types(item) if isinstance(item, list) else None
+            if number > MOST_INPUTS + KEYS or (len(item) > MOST_INPUTS and types is None):
+                return ApiError(413, f"a request may have at most {MOST_INPUTS:,} inputs; send less at once"), exact
+            if types is None:
+                inner += item.values() if isinstance(item, dict) else item
+            elif float in types and isinstance(item, list):
+                exact = exact and all(max(map(abs, part)) < _ROUNDED for part in _slices(item))
+        if not inner:
+            return None, exact
+        level = inner
+    return ApiError(422, f"lists and objects are more than {DEEPEST} deep inside each other"), exact
 
 
 class Encoded(NamedTuple):
@@ -206,25 +219,31 @@ def _slices(items: list[_Item]) -> Iterator[list[_Item]]:
     return (items[start : start + _SLICE] for start in range(0, len(items), _SLICE))
 
 
-def _are_numbers(items: list[object]) -> bool:
-    """Whether a list has numbers alone."""
+def _number_types(items: list[object]) -> set[type] | None:
+    """The types of a list of numbers alone, which are `int` and `float`; None of any other list."""
     if not isinstance(next(iter(items), 0), (int, float)):
-        return False
-    return all(set(map(type, part)) <= {int, float} for part in _slices(items))
+        return None
+    types: set[type] = set()
+    for part in _slices(items):
+        types |= set(map(type, part))
+        if not types <= {int, float}:
+            return None
+    return types
 
 
 def _token_ids(item: object) -> list[int] | None:
     """A list of whole numbers as such; JSON has one kind of numbers. None if it is something else."""
-    if not isinstance(item, list) or not _are_numbers(item):
+    if not isinstance(item, list) or (types := _number_types(item)) is None:
         return None
-    if not any(float in set(map(type, part)) for part in _slices(item)):
+    if float not in types:
         return item
     ids = list(map(int, item))
     return ids if ids == item else None
 
 
 def _refuse(number: int, item: object) -> NoReturn:
-    shown = one_line(orjson.dumps(item).decode(), 20)
+    tokens = json.JSONEncoder(ensure_ascii=False).iterencode(item)
+    shown = one_line("".join(islice(tokens, 20)), 20)
     raise ApiError(422, f"element {number} of the input is {shown}; give texts alone, or token ids alone")
 
 

@@ -184,3 +184,15 @@ def test_half_precision_is_normalized_in_float32():
     np.testing.assert_allclose(module.unit_vectors(half), np.repeat([[768**-0.5], [0]], 768, 1), atol=1e-4)
     by_torch = normalize(torch.from_numpy(half))
     np.testing.assert_allclose(by_torch.float(), module.unit_vectors(half), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", module.SIMILARITIES)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float16])
+def test_codes_and_halves_are_compared_without_overflow(kind, dtype):
+    """numpy multiplies and adds them in their own type."""
+    rows = np.random.default_rng(0).integers(0, 128, (6, 500)).astype(dtype)
+    compared, pairwise = (table[kind] for table in (module.SIMILARITIES, module.PAIRWISE))
+    a, b = rows[:3], rows[3:]
+    expected = compared(a.astype(np.float64), b.astype(np.float64))
+    np.testing.assert_allclose(compared(a, b), expected, rtol=1e-5)
+    np.testing.assert_allclose(pairwise(a, b), np.diag(expected), rtol=1e-5)

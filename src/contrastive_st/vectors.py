@@ -39,14 +39,19 @@ def unit_vectors(
         >>> unit_vectors([[3.0, 4.0], [0.0, 0.0]]).tolist()
         [[0.6, 0.8], [0.0, 0.0]]
     """
-    rows = np.asarray(vectors)
-    rows = np.asarray(rows, dtype=dtype or np.promote_types(rows.dtype, np.float32))
+    rows = _at_least_float32(vectors, dtype)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if of is not None and not (sound := np.isfinite(lengths) & (lengths > 0)).all():
         row = int(np.argmin(sound))
         which = f"vector {row}" if len(names) <= row else f"the vector of {names[row]!r}"
         raise InputError(f"{of}: {which} is zero, NaN or infinite; leave it out")
     return np.asarray(rows / np.maximum(lengths, 1e-12))
+
+
+def _at_least_float32(vectors: ArrayLike, dtype: DTypeLike | None = None) -> np.ndarray:
+    """The vectors, in float32 if they are halves or codes: numpy adds these in their own type, where sums overflow."""
+    rows = np.asarray(vectors)
+    return np.asarray(rows, dtype=dtype or np.promote_types(rows.dtype, np.float32))
 
 
 def check_finite(vectors: np.ndarray, of: str) -> np.ndarray:
@@ -87,7 +92,7 @@ def _distances(a: NDArray[np.float32], b: NDArray[np.float32], metric: str) -> N
 #: How similar each vector of `[M, d]` is to each of `[N, d]`, by name: `[M, N]`
 SIMILARITIES: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], np.ndarray]] = {
     "cosine": lambda a, b: unit_vectors(a) @ unit_vectors(b).T,
-    "dot": lambda a, b: a @ b.T,
+    "dot": lambda a, b: _at_least_float32(a) @ _at_least_float32(b).T,
     "euclidean": lambda a, b: -_distances(a, b, "euclidean"),
     "manhattan": lambda a, b: -_distances(a, b, "cityblock"),
     "angular": _angular,
@@ -96,9 +101,9 @@ SIMILARITIES: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], np.
 #: The same of each vector of `[N, d]` with that in its row: `[N]`
 PAIRWISE: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], np.ndarray]] = {
     "cosine": cosine,
-    "dot": lambda a, b: (a * b).sum(1),
-    "euclidean": lambda a, b: -np.linalg.norm(a - b, axis=1),
-    "manhattan": lambda a, b: -np.abs(a - b).sum(1),
+    "dot": lambda a, b: (_at_least_float32(a) * _at_least_float32(b)).sum(1),
+    "euclidean": lambda a, b: -np.linalg.norm(_at_least_float32(a) - _at_least_float32(b), axis=1),
+    "manhattan": lambda a, b: -np.abs(_at_least_float32(a) - _at_least_float32(b)).sum(1),
     "angular": lambda a, b: 1 - np.arccos(cosine(a, b).clip(-1 + 1e-12, 1 - 1e-12)) / np.pi,
 }
 

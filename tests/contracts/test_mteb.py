@@ -58,3 +58,10 @@ def test_vectors_are_compared_as_the_model_records(similarity, bert_config, toke
         np.testing.assert_allclose(adapter.similarity(x, x), x @ x.T)
     np.testing.assert_allclose(np.diag(adapter.similarity(x, x[::-1])), adapter.similarity_pairwise(x, x[::-1]))
     assert float(adapter.similarity(x[0], x[1])) == pytest.approx(float(adapter.similarity(x, x)[0, 1]))
+
+
+def test_two_functions_of_one_name_share_no_scores():
+    """mteb keeps scores by name and revision, in a cache of the user."""
+    first, second = (MTEBModel(lambda texts: np.ones((len(texts), 2))) for _ in range(2))
+    assert first.mteb_model_meta.name == second.mteb_model_meta.name
+    assert first.mteb_model_meta.revision == first.mteb_model_meta.revision != second.mteb_model_meta.revision

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ class MTEBModel:
 
     Args:
         source: a model, as for `contrastive_st.evaluation.evaluate`.
-        revision: the revision that mteb records; by default the model's fingerprint.
+        revision: the revision that mteb records; by default the model's fingerprint. A function has none: each
+            `MTEBModel` of it has a revision of its own, as mteb would give it the cached scores of another one.
         options: options of `SentenceEncoder`.
 
     Example:
@@ -34,6 +36,7 @@ class MTEBModel:
     def __init__(self, source: object, revision: str | None = None, **options: Any) -> None:
         self.encoder: Encoder = as_encoder(source, **options)
         self.revision = revision
+        self._of_this_object = f"unknown-{uuid.uuid4().hex}"
 
     def encode(
         self,
@@ -109,7 +112,7 @@ class MTEBModel:
              "open_weights", "public_training_code", "public_training_data", "training_datasets")
         )  # fmt: skip
         about |= {
-            "name": name, "revision": self.revision or self.encoder.fingerprint or "unknown",
+            "name": name, "revision": self.revision or self.encoder.fingerprint or self._of_this_object,
             "max_tokens": self.encoder.max_length, "framework": ["PyTorch"],
             "similarity_fn_name": next((one for one in ScoringFunction if one.value == self.similarity_fn_name), None),
             "use_instructions": any(getattr(self.encoder, "prompts", {}).values()),

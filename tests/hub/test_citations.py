@@ -27,6 +27,8 @@ OF_LOSSES = [
     ({"loss": "info_nce"}, {"collator": "PairCollator", "hyper_parameters": {"momentum_queue": 64}}, "CERT",
      ["fang2020cert", "he2020momentum"]),
     ({"loss": "consistent_info_nce", "cutoff": "span"}, {}, "Cutoff", ["shen2020simple"]),
+    ({"loss": "info_nce", "cutoff": None}, {"collator": "PairCollator", "loss": {"settings": {"cutoff": "span"}}},
+     "Cutoff", ["shen2020simple"]),
     ({"loss": "targets", "targets": "window"}, {}, "QuickThoughts", ["logeswaran2018efficient"]),
     ({"loss": "targets", "targets": "next", "row_loss": "block"}, {}, "CURL", ["arora2019theoretical"]),
     ({"loss": "targets", "targets": "tfidf_bin"}, {}, "Binarized TF-IDF targets", ["logeswaran2018efficient"]),

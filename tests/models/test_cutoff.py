@@ -1,10 +1,17 @@
 """Cutoff: what is cut, what is kept, and that the encoder sees it so; each known fault is absent."""
 
+import json
+from itertools import pairwise
+
 import pytest
 import torch
+from safetensors.torch import load_file
+from scripts import TINY, load
 from transformers import AutoConfig
 
+from conftest import SENTENCES
 from contrastive_st.errors import InputError
+from contrastive_st.hub.cards import write_card
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.modeling import draw_cutoff
 
@@ -97,3 +104,53 @@ def test_what_a_cut_token_was_does_not_matter(bert_config, pooling):
 def test_no_such_cutoff(bert_config, settings):
     with pytest.raises(InputError, match="cutoff"):
         BertForCL(bert_config, **settings)
+
+
+METHODS = {"do_mlm": True, "mlm_weight": 0.3, "cutoff": "span", "cutoff_ratio": 0.4}
+
+
+@pytest.mark.parametrize(("dropped", "given", "held"), [
+    (True, {}, {}), (True, {"loss": "info_nce"}, {}),
+    (False, {}, METHODS), (False, {"loss": "info_nce"}, {}), (False, {"loss": "info_nce", **METHODS}, METHODS),
+])  # fmt: skip
+def test_another_training_does_not_inherit_what_one_added_to_its_loss(bert_config, dropped, given, held, tmp_path):
+    """Neither from a trained encoder, nor by another loss from a checkpoint of its run."""
+    model = BertForCL(bert_config, pooling="mean", loss="consistent_info_nce", **METHODS)
+    if dropped:
+        model.drop_heads()
+    model.save_pretrained(tmp_path)
+    settings = AutoModelForCL.from_pretrained(tmp_path, **given).settings
+    expected = held or {"do_mlm": False, "mlm_weight": 0.1, "cutoff": None, "cutoff_ratio": 0.1}
+    assert {name: getattr(settings, name) for name in METHODS} == expected
+
+
+@pytest.mark.allow_warnings  # of transformers, when it resumes: tied weights are in the files once
+def test_a_folder_says_what_it_was_trained_with_and_the_next_one_what_it_was(tmp_path):
+    (tmp_path / "pairs.csv").write_text(
+        "\n".join(["anchor,positive", *(f"{a},{b}" for a, b in pairwise(SENTENCES * 3))])
+    )
+    given = ["--train_file", str(tmp_path / "pairs.csv"), *TINY, "--save_steps", "2", "--loss", "info_nce"]
+    flags = ["--cutoff", "token", "--cutoff_ratio", "0.3", "--do_mlm", "true", "--output_dir", str(tmp_path / "cut")]
+
+    def card_of(name):
+        folder = tmp_path / name
+        config, training = (json.loads((folder / x).read_text()) for x in ("config.json", "training_metadata.json"))
+        added = {name: value for name, value in training["loss"]["settings"].items() if name in METHODS}
+        assert {name: config["contrastive"][name] for name in ("cutoff", "do_mlm")} == {"cutoff": None, "do_mlm": False}
+        return training["method"], added, write_card(folder).read_text()
+
+    load("run_cutoff").main([*given, *flags])
+    method, added, card = card_of("cut")
+    assert (method, added) == ("Cutoff", {"do_mlm": True, "mlm_weight": 0.1, "cutoff": "token", "cutoff_ratio": 0.3})
+    assert "method: Cutoff." in card
+    weights = load_file(tmp_path / "cut" / "model.safetensors")
+    load("run_cutoff").main([*given, *flags, "--resume_from_checkpoint", str(tmp_path / "cut" / "checkpoint-2")])
+    assert card_of("cut")[:2] == (method, added)
+    resumed = load_file(tmp_path / "cut" / "model.safetensors")
+    assert all(torch.equal(weights[name], resumed[name]) for name in weights)
+    for output, base in {"next": "cut", "other": "cut/checkpoint-2"}.items():
+        own = ["--model_name_or_path", str(tmp_path / base), "--output_dir", str(tmp_path / output)]
+        load("train").main([*given, *own])
+        method, added, card = card_of(output)
+        assert (method, added) == ("InfoNCE on pairs", {"do_mlm": False})
+        assert "Cutoff" not in card

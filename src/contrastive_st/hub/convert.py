@@ -24,6 +24,7 @@ from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.models import ContrastiveMixin
 from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint
+from contrastive_st.models.configuration import OF_METHODS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.models.read_back import check_read_back
@@ -31,7 +32,7 @@ from contrastive_st.models.saving import write_sentence_transformers, write_tens
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
 _SIMCSE_FAMILIES = ("bert", "roberta")
-_OF_EMBEDDING = ("pooling", "mlp_only_train", "do_mlm")  # which the opened encoder has by now
+_OF_EMBEDDING = ("pooling", "mlp_only_train", *OF_METHODS)  # which the opened encoder has by now, or no longer needs
 
 
 def convert(

@@ -293,7 +293,8 @@ class ForCL(_Base):
             pretrained_model_name_or_path: folder or Hub name.
             args: as for `PreTrainedModel.from_pretrained`.
             revision: branch, tag or commit of a Hub name.
-            kwargs: settings such as `pooling="mean"`, arguments of `PreTrainedModel.from_pretrained`, and for encoders
+            kwargs: settings such as `pooling="mean"` (with a `loss`, what an earlier training added to its own, such as
+                `cutoff`, is off unless it is given), arguments of `PreTrainedModel.from_pretrained`, and for encoders
                 of transformers `new_head`: initialise a new projection head, by default if the checkpoint is a plain
                 encoder (`BertForMaskedLM` and the like), whose pooler was trained for another task or not at all.
 
@@ -338,6 +339,8 @@ class ForCL(_Base):
                 config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
                 kwargs |= {**kept, "config": without_code(config)}
             recorded = "loss" not in kwargs and bool(getattr(kwargs["config"], "contrastive", None))
+            if not recorded:  # another training than that of the checkpoint
+                kwargs = {**cls.settings_class.without_methods(), **kwargs}
             built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
             check_built(cast("type[PreTrainedModel]", built), kwargs["config"], name, folder)
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)

@@ -18,6 +18,10 @@ from contrastive_st.models.checkpoint import ACTIVATIONS
 from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
 from contrastive_st.options import PROMPTS, Count, NotNegative, Options, Share, from_keys
 
+#: Settings of what a training adds to its loss. No embedding depends on them, and a training by another loss does not
+#: inherit them: a trained encoder is saved without them (`drop_heads`), and `training_metadata.json` keeps them.
+OF_METHODS = ("do_mlm", "mlm_weight", "cutoff", "cutoff_ratio")
+
 
 @dataclass(frozen=True)
 class LossConfig(Options):
@@ -74,6 +78,16 @@ class LossConfig(Options):
     def own_names(cls) -> list[str]:
         """The names of the settings that are not those of the loss."""
         return [field.name for field in fields(cls) if field.name != "loss"]
+
+    @classmethod
+    def without_methods(cls) -> JsonObject:
+        """The settings `OF_METHODS` of a training that adds nothing to its loss.
+
+        Example:
+            >>> ContrastiveConfig.without_methods()
+            {'do_mlm': False, 'mlm_weight': 0.1, 'cutoff': None, 'cutoff_ratio': 0.1}
+        """
+        return {field.name: field.default for field in fields(cls) if field.name in OF_METHODS}
 
     def section(self) -> dict[str, object]:
         """The flat section, as JSON values."""

@@ -200,9 +200,10 @@ class ContrastiveMixin(ForCL):
         self.change_settings(do_mlm=False)
 
     def drop_heads(self) -> None:
-        """Remove the heads of the loss and of the auxiliary loss."""
+        """Remove the heads of the loss and of the auxiliary loss; what training added to its loss is switched off."""
         self.drop_mlm_head()
         super().drop_heads()
+        self.change_settings(**self.settings.without_methods())
 
     @property
     def backbone(self) -> nn.Module:

@@ -91,7 +91,7 @@ def student_of(
     # it learns from texts without prompts
     defaults: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
     defaults |= {} if pooling is None else {"pooling": pooling}
-    defaults |= {"do_mlm": False} if getattr(model.settings, "do_mlm", False) else {}
+    defaults |= {} if model.settings is None else model.settings.without_methods()
     student = AutoModelForCL.from_config(config, **{**defaults, **settings})
     kept = {k: v for k, v in weights.items() if k in student.state_dict()}
     missing, _ = student.load_state_dict(kept, strict=False)

@@ -88,6 +88,7 @@ class CheckpointTrainer(Trainer):
         beside_state: the same for checkpoints alone.
         resumed_from: the checkpoint that the run goes on from.
         finished_before: the run that is resumed was finished.
+        run_settings: the settings that the run computes with (`settings_record`), from when it began; before, none.
     """
 
     model: nn.Module
@@ -104,7 +105,7 @@ class CheckpointTrainer(Trainer):
         ]
         self._run_folder: str | None = None  # the output folder, while a checkpoint is written elsewhere
         self.resumed_from: str | None = None
-        self._run: JsonObject = {}
+        self.run_settings: JsonObject = {}
         self.finished_before, self._epochs = False, 0
         self._asked: tuple[list[JsonObject], list[float]] = [], []  # settings of the optimizer, as its run asks
         self._opening = contextlib.ExitStack()
@@ -131,7 +132,7 @@ class CheckpointTrainer(Trainer):
         """
         folder = Path(str(self.args.output_dir))
         self.finished_before = False
-        self._run = settings_record(self, self._given_optimizer)
+        self.run_settings = settings_record(self, self._given_optimizer)
         with _only_training(folder), contextlib.ExitStack() as self._opening:
             checkpoint = self.resumed_from = from_first(lambda: self._to_resume_from(folder, resume_from_checkpoint))
             base = self.core.name_or_path if has_adapter(self.core) else None
@@ -167,9 +168,9 @@ class CheckpointTrainer(Trainer):
 
     def run_record(self) -> JsonObject:
         """What the run computes, which must be the same in a resumed run; data is read when it is first asked for."""
-        if "data" not in self._run:
-            self._run["data"] = fingerprint(self.train_dataset)
-        return self._run
+        if "data" not in self.run_settings:
+            self.run_settings["data"] = fingerprint(self.train_dataset)
+        return self.run_settings
 
     def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader[object]) -> tuple[Any, ...]:
         """As in transformers, but a finished run that is resumed has no epoch left."""
@@ -355,7 +356,7 @@ class CheckpointTrainer(Trainer):
         """Whether one of these settings is another than that of the run that wrote the checkpoint."""
         path = Path(checkpoint, RUN)
         before = read_json(path, dict) if path.is_file() else {}
-        return any(name in before and before[name] != self._run[name] for name in names)
+        return any(name in before and before[name] != self.run_settings[name] for name in names)
 
 
 @contextlib.contextmanager

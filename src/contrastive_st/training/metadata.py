@@ -23,6 +23,7 @@ from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import write_json
 from contrastive_st.models.adapters import adapted_names
+from contrastive_st.models.configuration import OF_METHODS
 from contrastive_st.options import checked
 from contrastive_st.processors import affinity
 from contrastive_st.training.checkpoints import CheckpointTrainer
@@ -58,7 +59,9 @@ def training_metadata(trainer: CheckpointTrainer, clock: Clock, extra: JsonObjec
         extra: entries that the trainer cannot know, such as `data` (name, licence) and `arguments` (of a job).
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
-    settings = dict(getattr(model.config, "contrastive", {}))
+    # heads may be dropped by now, and with them the settings of what the run added to its loss
+    added = {name: value for name, value in trainer.run_settings.items() if name in OF_METHODS}
+    settings = {**getattr(model.config, "contrastive", {}), **added}
     collator = type(trainer.data_collator).__name__
     tokenizer, of_run = trainer.processing_class, hyper_parameters(args) | {"data_seed": args.order_seed}
     if batch := trainer.state.train_batch_size:  # less than asked for with auto_find_batch_size
@@ -69,7 +72,7 @@ def training_metadata(trainer: CheckpointTrainer, clock: Clock, extra: JsonObjec
         rows = len(cast("list[object]", trainer.train_dataset))
     result: JsonObject = {
         "method": method.name,
-        "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
+        "loss": {"name": settings.get("loss"), "settings": settings_of(model, settings)},
         "collator": collator,
         "model": {
             "class": type(model).__name__,
@@ -129,11 +132,13 @@ def class_and_formula(loss: object) -> dict[str, str]:
     return {"class": type(loss).__name__, "formula": _SECTIONS.split(text)[0].strip()} if loss else {}
 
 
-def settings_of(model: nn.Module) -> JsonObject:
-    """The settings of the model's loss and of its embedding."""
-    loss, config = getattr(model, "loss_fn", None), getattr(model.config, "contrastive", {})
+def settings_of(model: nn.Module, settings: JsonObject) -> JsonObject:
+    """The settings of a model's loss, and from `settings` those of its embedding and of what was added to the loss."""
+    loss = getattr(model, "loss_fn", None)
     of_loss = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
-    return {**of_loss, **{name: config[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in config}}
+    names = ["pooling", "mlp_only_train", "do_mlm", *(["mlm_weight"] if settings.get("do_mlm") else [])]
+    names += ["cutoff", "cutoff_ratio"] if settings.get("cutoff") else []
+    return {**of_loss, **{name: settings[name] for name in names if name in settings}}
 
 
 def write_training_metadata(content: JsonObject, folder: str | Path) -> Path:

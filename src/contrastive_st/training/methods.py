@@ -91,7 +91,9 @@ def _works(*keys: str) -> tuple[str, ...]:
 def _of_loss(settings: JsonObject, training: JsonObject) -> Method:
     from contrastive_st.losses import LOSSES
 
-    loss = "consistent_info_nce" if settings.get("cutoff") else str(settings.get("loss") or "not recorded")
+    of_run = (training.get("loss") or {}).get("settings") or {}  # a trained encoder is saved without cutoff
+    cut = settings.get("cutoff") or of_run.get("cutoff")
+    loss = "consistent_info_nce" if cut else str(settings.get("loss") or "not recorded")
     kind = LOSSES.get(loss)
     works = _entries(kind.citation) if kind else ()
     if loss == "info_nce" and (training.get("hyper_parameters") or {}).get("momentum_queue"):

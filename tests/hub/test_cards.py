@@ -34,7 +34,7 @@ from contrastive_st.evaluation.report.report import Report, write_metadata
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import retrieval_task, similarity_task, tasks
 from contrastive_st.files.folders import SHIPPED
-from contrastive_st.hub.cards import CardData, write_card
+from contrastive_st.hub.cards import CardData, card_files, write_card
 from contrastive_st.models import POOLINGS, QuickThoughtsConfig, QuickThoughtsGRU
 
 PUBLISHED = Path(__file__).parents[2] / "model_cards"
@@ -402,6 +402,49 @@ def test_texts_to_try_are_for_english_models_and_stay_as_the_author_chose_them(c
     (checkpoint / "README.md").write_text(f"---\n{card.data.to_yaml()}\n---\n")
     write_card(checkpoint)
     assert metadata(checkpoint).to_dict()["widget"] == widget
+
+
+GATED = (
+    "license: other\nlicense_name: mine\nlicense_link: LICENSE\nextra_gated_prompt: You agree\n"
+    "extra_gated_fields:\n  Company: text\ninference: false\nthumbnail: https://x/y.png\nbase_model: x/y\n"
+)
+OWNERS = ("license_name", "license_link", "extra_gated_prompt", "extra_gated_fields", "inference")
+
+
+@pytest.mark.parametrize("here", ["nothing", "metadata", "another licence", "edited by hand"])
+def test_what_the_owner_wrote_on_the_hub_stays(here, checkpoint, tmp_path, caplog):
+    (there := tmp_path / "there.md").write_text(f"---\n{GATED}---\n")
+    card = checkpoint / "README.md"
+    if here == "metadata":
+        card.write_text("---\nlicense: other\nlicense_name: ours\ntags: [x]\n---\n")
+    if here in ("another licence", "edited by hand"):
+        write_card(checkpoint, data=CardData("mit", ["en"]))
+    if here == "edited by hand":
+        card.write_text(card.read_text().replace("## Limits", "## Limits\n\n* My own words."))
+    card.write_bytes(card_files(checkpoint, "alice/tiny", before=[there])["README.md"])
+    head, wanted = metadata(checkpoint).to_dict(), ModelCard.load(there).data.to_dict()
+    assert {name: head[name] for name in OWNERS} == {name: wanted[name] for name in OWNERS}
+    assert head["license"] == ("mit" if here == "edited by hand" else "other")
+    differs = {"metadata": "differ in license_name", "nothing": ""}.get(here, "differ in license:")
+    assert (differs in caplog.text) if differs else ("differ" not in caplog.text)
+    assert ("My own words" in card.read_text()) == (here == "edited by hand")
+    if here != "edited by hand":
+        assert (head["thumbnail"], head["base_model"]) == (wanted["thumbnail"], "x/y")
+        caplog.clear()
+        card.write_bytes(card_files(checkpoint, "b", CardData("mit"), before=[card])["README.md"])
+        again = metadata(checkpoint).to_dict()  # of a card of this package, what it makes is made again
+        assert "base_model" not in again
+        assert again["license"] == "mit"
+        assert {name: again[name] for name in OWNERS} == {name: head[name] for name in OWNERS}
+        assert "differ" not in caplog.text
+
+
+def test_a_card_that_is_written_over_keeps_the_metadata_of_the_one_edited_by_hand(checkpoint):
+    write_card(checkpoint)
+    card = checkpoint / "README.md"
+    card.write_text(card.read_text().replace("\n---\n", "\nlicense: mit\nlicense_link: LICENSE\n---\n", 1))
+    write_card(checkpoint, overwrite=True)
+    assert (metadata(checkpoint).license, metadata(checkpoint).license_link) == ("mit", "LICENSE")
 
 
 @pytest.mark.parametrize(("written", "languages"), [("no", ["no"]), ("[en, no]", ["en", "no"]), ("de", ["de"])])

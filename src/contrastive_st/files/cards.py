@@ -41,6 +41,12 @@ def was_edited(card: Path) -> bool:
     return marked(text) != text
 
 
+def is_head_alone(card: Path) -> bool:
+    """Whether a card has metadata that its owner wrote, but no text of an owner or of this package."""
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    return bool(text) and not was_edited(card) and marked(text) != text
+
+
 def read_head(card: Path) -> JsonObject:
     """The metadata of a card, {} if it has none; Norwegian, which is `no`, is False in YAML and "no" here.
 

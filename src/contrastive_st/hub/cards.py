@@ -29,9 +29,11 @@ from contrastive_st.files.cards import (
     EVALUATION,
     STATE,
     TRAINING_METADATA,
+    is_head_alone,
     marked,
     read_head,
     was_edited,
+    with_head,
 )
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, folder_name, read_export
 from contrastive_st.files.markdown import as_block, as_code, as_text
@@ -211,7 +213,9 @@ _WIDGET = {
     ],
     "text-classification": [{"text": "A cat sat on the mat."}, {"text": "Taxes rose again this year."}],
 }
-_OF_AUTHOR = ("language", "license", "datasets", "tags", "widget", "model-index")
+#: Entries of a card that are written again each time; of a card that has metadata alone, they are its owner's
+_MADE = ("library_name", "pipeline_tag", "base_model", "base_model_relation", "thumbnail")
+_ADDED = ("datasets", "tags")  # lists to which entries are added
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -288,8 +292,9 @@ def card_files(
         newer_than: ignore an evaluation report older than this (seconds since the epoch).
         overwrite: also replace a card that was edited by hand.
         target: where the card will be, if not in the folder.
-        before: other cards of the model; their licence, language, data sets and tags are kept, as are those of the
-            card that is replaced.
+        before: other cards of the model, as on the Hub. What only their author knows is kept (licence, language,
+            gating and so on), as it is of the card that is replaced; where the two differ, a line says which one stays:
+            that of these cards, or of a card here that was edited by hand.
 
     Returns:
         The content of each file by its path in the folder.
@@ -301,13 +306,21 @@ def card_files(
     target, checkpoint = target or folder / CARD, CheckpointMetadata(folder, newer_than)
     curve = _curve(folder, log_history)
     files = {} if curve is None else {CURVE: curve}
+    here = _of_author(folder / CARD) | _of_author(target)
+    there: JsonObject = {}
+    for card in before:
+        there |= _of_author(card)
+    there.pop("model-index", None)  # which may be of other weights
     if not overwrite and was_edited(target):
         logger.warning("%s was written or edited by hand; it is left as it is", target)
+        _say_which(there, here, f"stays in {target}")
+        if missing := {name: value for name, value in there.items() if name not in here}:
+            files[CARD] = with_head(target, read_head(target) | missing)
         return files
     called = name or folder_name(folder)
-    here = _of_author(folder / CARD)
-    scored = {"model-index": here.get("model-index", ())}  # another card may be of other weights
-    kept = here | {name: value for card in (*before, target) for name, value in _of_author(card).items()} | scored
+    given = {name: value for name, value in vars(data or CardData()).items() if value}
+    _say_which(here, {name: value for name, value in there.items() if name not in given}, f"of {called} stays")
+    kept = here | there | {name: [*there.get(name, ()), *here.get(name, ())] for name in _ADDED}
     with about(f"{folder}: the records of the model in this folder"):
         drawn = curve is not None or (folder / CURVE).is_file()
         head = ModelCardData(
@@ -424,12 +437,14 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
         "widget": before.get("widget") or (_WIDGET[pipeline] if language in ("en", ["en"]) else None),
         "thumbnail": hf_hub_url(name, CURVE) if curve and _REPOSITORY.fullmatch(name) else None,
     }
+    result["thumbnail"] = before.get("thumbnail") or result["thumbnail"]
     if checkpoint.report:
         index = model_index(*checkpoint.report, name=name, before=before.get("model-index", ()))
         result["model-index"] = index if index[0]["results"] else None
     else:  # of `evaluate --card`
         result["model-index"] = [{**one, "name": name} for one in before.get("model-index", ())]
-    return {key: value for key, value in result.items() if value}
+    others = {key: value for key, value in before.items() if key not in (*_ADDED, "model-index")}
+    return others | {key: value for key, value in result.items() if value}
 
 
 def _fingerprint(folder: Path, pooling: str, max_length: int | None) -> str | None:
@@ -445,12 +460,20 @@ def _fingerprint(folder: Path, pooling: str, max_length: int | None) -> str | No
 
 
 def _of_author(card: Path) -> JsonObject:
-    """The entries of earlier cards that only the author knows; a new card keeps them."""
-    if not card.is_file() or was_edited(card):
+    """The entries of an earlier card that only its author knows; a new card keeps them."""
+    if not card.is_file():
         return {}
-    head = read_head(card)
-    head |= {name: [head[name]] for name in ("language", "datasets", "tags") if isinstance(head.get(name), str)}
-    return {name: head[name] for name in _OF_AUTHOR if head.get(name)}
+    head = {name: value for name, value in read_head(card).items() if isinstance(name, str) and value is not None}
+    head |= {name: [head[name]] for name in ("language", *_ADDED) if isinstance(head.get(name), str)}
+    made = () if is_head_alone(card) else (*_MADE, "model-index") if was_edited(card) else _MADE
+    return {name: value for name, value in head.items() if name not in made}
+
+
+def _say_which(other: JsonObject, kept: JsonObject, where: str) -> None:
+    """Warn of the entries that two cards have and that differ."""
+    names = [name for name in kept if name not in _ADDED and other.get(name, kept[name]) != kept[name]]
+    if names:
+        logger.warning(f"the card on the Hub and the one here differ in {', '.join(names)}: what {where}")
 
 
 def _curve(folder: Path, log_history: Sequence[Mapping[str, object]] | None) -> bytes | None:

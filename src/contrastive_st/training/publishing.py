@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import HfApi
 from transformers import TrainerCallback, TrainerControl, TrainerState
@@ -21,6 +21,9 @@ from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import log_failures
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.metadata import Clock, training_metadata, write_training_metadata
+
+if TYPE_CHECKING:
+    from contrastive_st.hub.cards import CardData
 
 logger = logging.getLogger(__name__)
 CONFIG = "config.json"
@@ -106,10 +109,10 @@ class Publisher(TrainerCallback):
             recorded: other arguments of transformers (`finetuned_from`, `tasks`, ...), which are not used: the training
                 metadata has this information.
         """
-        from contrastive_st.hub.cards import CardData, write_card
+        from contrastive_st.hub.cards import write_card
 
         if self.trainer.is_world_process_zero():
-            data = CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))
+            data = _card_data(language, license, tags, dataset_tags=dataset_tags)
             folder, name = Path(str(self.trainer.args.output_dir)), self.trainer.hub_model_id or model_name
             with log_failures(f"no model card in {folder}"):
                 if not (folder / CONFIG).is_file():  # the model is saved later
@@ -151,10 +154,11 @@ class Publisher(TrainerCallback):
         if (running := getattr(self.trainer, "push_in_progress", None)) is not None:
             running.wait_until_done()
         repo, folder = str(self.trainer.hub_model_id), Path(str(self.trainer.args.output_dir))
+        given = _card_data(**card)  # comes before what the card on the Hub says
         if not blocking:
-            return self._pushes.run_as_future(self._push, folder, commit_message, token, revision)
+            return self._pushes.run_as_future(self._push, folder, commit_message, token, revision, data=given)
         try:
-            return self._push(folder, commit_message, token, revision, newer_than=self.began)
+            return self._push(folder, commit_message, token, revision, newer_than=self.began, data=given)
         except InputError as error:
             raise InputError(f"{error}. The model is in {folder}; later: contrastive-st push {folder} {repo}") from None
 
@@ -200,6 +204,20 @@ class Publisher(TrainerCallback):
 
         repo, revision = str(self.trainer.hub_model_id), revision or self.trainer.args.hub_revision
         return push(folder, repo, message=message, token=token, revision=revision, **options)
+
+
+def _card_data(
+    language: str | list[str] | None = None,
+    license: str | None = None,
+    tags: str | list[str] | None = None,
+    model_name: str | None = None,
+    dataset_tags: str | list[str] | None = None,
+    **recorded: object,
+) -> CardData:
+    """What the arguments of `Publisher.create_card` say that only the author of a model knows."""
+    from contrastive_st.hub.cards import CardData
+
+    return CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))
 
 
 def _listed(value: str | list[str] | None) -> list[str]:

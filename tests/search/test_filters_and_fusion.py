@@ -347,7 +347,10 @@ def test_the_id_and_the_text_of_a_document_are_columns_of_a_filter(store):
 
 # --- A condition that cannot match says so, everywhere the same
 
-DOCUMENTS = [{"topic": "sea", "year": 1999}, {"topic": "sky", "year": 2004}, {"topic": ["sea", "rain"], "name": "x"}]
+DOCUMENTS = [
+    {"topic": "sea", "year": 1999, "note": None}, {"topic": "sky", "year": 2004, "by": {"name": None}},
+    {"topic": ["sea", "rain"], "name": "x", "note": []},
+]  # fmt: skip
 
 
 @pytest.fixture(params=["exact", "store"])
@@ -367,6 +370,9 @@ def index(request):
         ("year>2010", "no document meets year>2010 (it has no number or date in that range; it has: 1999, 2004)"),
         ("topic=sea; topic=sky", "each condition is met by some document, but no document meets all of them: "
          "topic=sea; topic=sky; alternatives are written column=a,b"),
+        ("note=sea", "no document meets note=sea; no document has a value in that column"),
+        ("note!=null", "no document meets note!=null; no document has a value in that column"),
+        ("by.name>2010", "no document meets by.name>2010; no document has a value in that column"),
     ],
 )  # fmt: skip
 def test_why_nothing_is_found(index, caplog, filter, line):
@@ -385,10 +391,23 @@ def test_a_value_of_another_type_than_the_column_is_refused(index, filter):
         index.count(filter)
 
 
+@pytest.mark.parametrize("filter", ["note=null", "note=sea,null", "by.name=null", {"by.name": None}])
+def test_a_column_of_nulls_alone_is_known(index, filter):
+    assert len(index.search(unit_vectors(1), filter=filter)[0]) == index.count(filter) == 3
+
+
+def test_a_column_is_known_whose_last_value_has_gone(store):
+    fill(store, [{"topic": "sea"}, {}])
+    assert store.delete_matching("topic=sea") == 1
+    assert len(store.search(unit_vectors(1), filter="topic=null")[0]) == 1
+    with pytest.raises(InputError, match="the column 'topic' holds text"):
+        store.search(unit_vectors(1), filter="topic>3")
+
+
 def test_an_unknown_column_is_an_error(index):
-    for filter in ("yaer=1", "yaer!=1", "yaer>1", "yaer=null", "topic=sea; yaer=1", {"topic": "sea", "yaer": None},
-                   Filter((parse("topic=sea"), parse("yaer=1")), "or")):  # fmt: skip
-        with pytest.raises(InputError, match="'yaer'"):
+    for filter in ("yaer=1", "yaer!=1", "yaer>1", "yaer=null", "note.yaer=null", "by.yaer=null", "topic=sea; yaer=1",
+                   {"topic": "sea", "yaer": None}, Filter((parse("topic=sea"), parse("yaer=1")), "or")):  # fmt: skip
+        with pytest.raises(InputError, match=r"'(note\.|by\.)?yaer'"):
             index.search(unit_vectors(1), filter=filter)
 
 

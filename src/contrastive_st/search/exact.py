@@ -20,7 +20,7 @@ from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write, write_errors, write_json
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
-from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
+from contrastive_st.search.filters import Filter, Filterable, as_filter, cells_of, values_of, with_document
 from contrastive_st.search.index import (
     Asked,
     Batch,
@@ -259,6 +259,10 @@ class ExactIndex(VectorIndex):
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
         return sorted({key for row in range(len(self)) for key in self._of(row)} - {OWN_ID, GIVEN})
+
+    def has_column(self, column: str) -> bool:
+        """Whether a document has a column, if only with null; see `VectorIndex.has_column`."""
+        return any(cells_of(self._of(row), column) for row in range(len(self)))
 
     def types(self) -> dict[str, str]:
         """The types of the columns, of all values that there are and as the folder records them."""

@@ -361,16 +361,29 @@ def _is_of_sql(text: str) -> bool:
     return bool(_ENDED.match(text)) or (joined is not None and any(mark in text[joined.end() :] for mark in "<>="))
 
 
-def values_of(metadata: Mapping[str, object], column: str) -> list[object]:
-    """The values of a column: the elements of a list, or else the one value; also those inside objects, `a.b`."""
+def cells_of(metadata: Mapping[str, object], column: str) -> list[object]:
+    """What there is under the name of a column: a value, null or a list; also inside objects, `a.b`.
+
+    Example:
+        >>> cells_of({"a": None}, "a"), cells_of({"a": [{"b": 1}, {"b": []}]}, "a.b"), cells_of({"a": 1}, "b")
+        ([None], [1, []], [])
+    """
     result: list[object] = []
     for path in [[column], column.split(".")] if "." in column else [[column]]:
-        inside: list[object] = [metadata]
+        cells: list[object] = [metadata]
         for name in path:
-            cells = [item[name] for item in inside if isinstance(item, Mapping) and name in item]
-            inside = [value for one in cells for value in (one if isinstance(one, list) else [one])]
-        result += inside
+            cells = [item[name] for item in _elements(cells) if isinstance(item, Mapping) and name in item]
+        result += cells
     return result
+
+
+def values_of(metadata: Mapping[str, object], column: str) -> list[object]:
+    """The values of a column: the elements of a list, or else the one value; also those inside objects, `a.b`."""
+    return _elements(cells_of(metadata, column))
+
+
+def _elements(cells: list[object]) -> list[object]:
+    return [value for one in cells for value in (one if isinstance(one, list) else [one])]
 
 
 def _scalar(column: str, cell: object) -> Scalar:

@@ -216,6 +216,9 @@ class VectorIndex(Protocol):
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted: the keys that a filter may use."""
 
+    def has_column(self, column: str) -> bool:
+        """Whether a document has a metadata column, if only with null; a name inside an object is written `a.b`."""
+
     def types(self) -> Mapping[str, str]:
         """The types of these columns (`column_types.py`); a filter with a value of another type is refused."""
 
@@ -500,7 +503,9 @@ def unmet(index: VectorIndex, filter: Filter) -> list[str]:
             values = sorted({str(value) for value in index.values(part.column, _EXAMPLES + 1)})
             there = one_line(", ".join(values[:_EXAMPLES]), 200) + (", ..." if len(values) > _EXAMPLES else "")
             why = f"; the column has: {there}" if there else ""
-            if part.operator in RANGES:
+            if not there and not _has_value(index, part.column):
+                why = "; no document has a value in that column"
+            elif part.operator in RANGES:
                 why = f" (it has no number or date in that range; it has: {there})"
             elif len(part.values) > 1:
                 why += "; a comma separates alternatives, unless the value is quoted"
@@ -529,9 +534,14 @@ def check_filter(index: VectorIndex, filter: Filter, matched: bool) -> None:
         _check_columns(index, filter)  # documents without the column meet it too
 
 
+def _has_value(index: VectorIndex, column: str) -> bool:
+    return index.count(Filter((Condition(column, "!=", (None,)),))) > 0
+
+
 def _check_columns(index: VectorIndex, filter: Filter) -> None:
+    """An error for a column that no document has, not even with null, and of which the index has no type either."""
     for column in dict.fromkeys(condition.column for condition in filter.conditions()):
-        if not index.count(Filter((Condition(column, "!=", (None,)),))):
+        if not (_has_value(index, column) or index.has_column(column) or column in index.types()):
             shown, there = one_line(column, 60), one_line(", ".join(index.columns()), 300) or "none"
             raise UnknownColumn(f"no document has a value in the column {shown!r}; the columns are: {there}")
 

@@ -317,6 +317,14 @@ class VectorStore(StoreWrites, VectorIndex):
         rows = self._rows("SELECT DISTINCT jsonb_object_keys(metadata) FROM {texts} ORDER BY 1", ())
         return [name for (name,) in rows if name not in (OWN_ID, GIVEN)]
 
+    def has_column(self, column: str) -> bool:
+        """Whether a document has a column, if only with null; see `VectorIndex.has_column`."""
+        statement = (
+            "SELECT EXISTS (SELECT FROM {texts}, unnest(%s::text[]) AS path"
+            " WHERE jsonb_path_exists(metadata, path::jsonpath))"
+        )
+        return bool(self._rows(statement, (paths_of(column),))[0][0])
+
     def types(self) -> dict[str, str]:
         """The types of the columns, as they were recorded with the documents."""
         return self.now().held_types

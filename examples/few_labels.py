@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
+import torch
 from datasets import Dataset
 from transformers import (
     AutoModelForSequenceClassification,
     DataCollatorWithPadding,
+    PreTrainedModel,
     PreTrainedTokenizerBase,
     Trainer,
     TrainingArguments,
     set_seed,
 )
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.tasks import Task, chosen
+from contrastive_st.files.folders import ADAPTER
+from contrastive_st.hub.convert import merge
 from contrastive_st.tokens import beginnings
 
 
@@ -44,22 +49,37 @@ def labelled_parts(task: Task | str, data: str | None, samples: int) -> Splits:
     return Splits({"train": parts["train"].take(order), "test": parts["test"]})
 
 
+def new_classifier(start: str | Path, parts: Splits) -> PreTrainedModel:
+    """An encoder with a new classifier over the classes of the training rows, all weights in float32 and trained.
+
+    Args:
+        start: folder of the encoder; an adapter is merged into its base.
+        parts: from `labelled_parts`.
+
+    Raises:
+        ValueError: transformers has no classifier of this family.
+    """
+    with tempfile.TemporaryDirectory() as scratch, about(start):
+        whole = merge(start, Path(scratch, "merged")) if Path(start, ADAPTER).is_file() else start
+        return AutoModelForSequenceClassification.from_pretrained(
+            whole, num_labels=int(parts["train"].labels.max()) + 1, dtype=torch.float32, use_safetensors=True,
+            trust_remote_code=False,
+        )  # fmt: skip
+
+
 def fine_tuned_accuracy(
     start: str | Path, tokenizer: PreTrainedTokenizerBase, parts: Splits, args: TrainingArguments
 ) -> float:
     """Train encoder and a new classifier on the training rows; returns the accuracy on the test rows.
 
     Args:
-        start: folder of the encoder.
+        start: folder of the encoder or the adapter.
         tokenizer: texts are truncated to its `model_max_length`.
         parts: from `labelled_parts`.
         args: arguments of the training; their seed initialises the classifier and orders the rows.
     """
     set_seed(args.seed)
-    classes = int(parts["train"].labels.max()) + 1
-    model = AutoModelForSequenceClassification.from_pretrained(
-        start, num_labels=classes, use_safetensors=True, trust_remote_code=False
-    )
+    model = new_classifier(start, parts)
     trainer = Trainer(
         model=model, args=args, train_dataset=_rows(parts["train"], tokenizer), processing_class=tokenizer,
         data_collator=DataCollatorWithPadding(tokenizer),

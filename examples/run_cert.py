@@ -41,8 +41,9 @@ from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch, package_task
 from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, option
+from contrastive_st.random_state import preserved_random_state
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments
-from few_labels import fine_tuned_accuracy, labelled_parts
+from few_labels import fine_tuned_accuracy, labelled_parts, new_classifier
 
 DEFAULTS = {
     "output_dir": "out/cert",
@@ -100,19 +101,32 @@ def read_views(data: DataArguments, own: CERTArguments, folder: Path):
     return read_texts(str(folder / "pairs.csv"))
 
 
+def fine_tuning(training: ContrastiveTrainingArguments, own: CERTArguments, seed: int) -> ContrastiveTrainingArguments:
+    """The arguments of a fine-tuning: those of CERT with other steps, without evaluations, checkpoints and pushes."""
+    settings = {
+        "output_dir": str(Path(training.output_dir, "task")), "momentum_queue": 0, "seed": seed, "data_seed": seed,
+        "num_train_epochs": own.task_epochs, "max_steps": -1, "learning_rate": own.task_learning_rate,
+        "per_device_train_batch_size": own.task_batch_size, "optim": "adamw_torch", "optim_args": None,
+        "dataloader_drop_last": False, "eval_strategy": "no", "eval_on_start": False, "early_stopping_patience": None,
+        "save_strategy": "no", "load_best_model_at_end": False, "resume_from_checkpoint": None, "push_to_hub": False,
+    }  # fmt: skip
+    return replace(training, **settings)
+
+
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (DataArguments, EncoderArguments, CERTArguments, ContrastiveTrainingArguments)
     data, encoder, own, training = scripts.start(groups, DEFAULTS, argv)
     folder = Path(training.output_dir)
 
-    # data: a sentence and its back-translation; and the labelled rows
+    # data: the labelled rows; and a sentence and its back-translation, which may take long
     docs = DocsSearch.load(4000) if data.train_file is None or own.task == "package" else None
-    with training.main_process_first(desc="pairs"):
-        pairs = read_views(data, own, folder) if data.train_file else texts_of(docs.training)
-    pairs = pairs.take(min(data.max_train_samples or len(pairs), len(pairs)))
     if own.task:
         task = (package_task(docs.heldout), "hub") if own.task == "package" else (own.task, own.eval_data)
         parts = labelled_parts(*task, own.label_samples)
+        fine_tuning(training, own, seed=0)  # what cannot be fine-tuned is to be said before CERT
+    with training.main_process_first(desc="pairs"):
+        pairs = read_views(data, own, folder) if data.train_file else texts_of(docs.training)
+    pairs = pairs.take(min(data.max_train_samples or len(pairs), len(pairs)))
 
     # model: InfoNCE over the projected first token
     model, tokenizer = scripts.open_encoder(
@@ -129,20 +143,16 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     scripts.describe_data(trainer, data.train_file, data, encoder, own)
     if own.task:
         trainer.save_model(str(folder / "before"))
+        with preserved_random_state(), training.main_process_first(desc="classifier"):
+            new_classifier(folder / "before", parts)
     figures = scripts.finish(trainer)
     if not own.task or trainer.sigterm.stopped:
         return figures
 
     # fine-tuning with a new classifier, from the encoder before CERT and after it
-    settings = {
-        "output_dir": str(folder / "task"), "momentum_queue": 0, "num_train_epochs": own.task_epochs, "max_steps": -1,
-        "learning_rate": own.task_learning_rate, "per_device_train_batch_size": own.task_batch_size,
-        "optim": "adamw_torch", "optim_args": None, "dataloader_drop_last": False, "eval_strategy": "no",
-        "save_strategy": "no", "load_best_model_at_end": False, "resume_from_checkpoint": None,
-    }  # fmt: skip
     for stage, start in (("fine-tuned", folder / "before"), ("CERT, then fine-tuned", folder)):
         found = [
-            fine_tuned_accuracy(start, tokenizer, parts, replace(training, **settings, seed=seed, data_seed=seed))
+            fine_tuned_accuracy(start, tokenizer, parts, fine_tuning(training, own, seed))
             for seed in range(own.task_seeds)
         ]
         figures |= {f"{own.task} {stage}": float(np.mean(found)), f"{own.task} {stage}, sd": float(np.std(found))}

@@ -122,6 +122,56 @@ def test_both_stages_from_ready_pairs(tmp_path, capsys):
     assert any(not torch.equal(before[name], after[name]) for name in after)
 
 
+@pytest.mark.allow_warnings  # of transformers: the classifier is new
+@pytest.mark.parametrize(
+    ("kind", "flags"),
+    [
+        ("bfloat16", ""),
+        ("float16", "--lora_r 2 --pooling mean"),
+        ("float32", "--lora_r 2 --pooling cls"),
+        ("float32", "--early_stopping_patience 1 --metric_for_best_model length --eval_steps 1 --save_steps 1"),
+        ("float32", "--eval_on_start true --eval_strategy steps --eval_steps 2"),
+    ],
+)
+def test_both_stages_of_every_base_and_training(kind, flags, bert_config, tokenizer, tmp_path, monkeypatch):
+    base = save_both(BertForCL(bert_config, pooling="mean").to(getattr(torch, kind)), tokenizer, tmp_path / "base")
+    write_pairs(list(itertools.pairwise(SENTENCES * 2)), tmp_path / "pairs.csv")
+    script, trained = load("run_cert"), few_labels.Trainer.train
+    monkeypatch.setattr(script, "sts_evaluator", lambda _: lambda model: {"length": 1.0})
+
+    def whole(self, *args, **kwargs):
+        if type(self) is few_labels.Trainer:
+            assert {weight.dtype for weight in self.model.parameters()} == {torch.float32}
+            assert all(weight.requires_grad for weight in self.model.parameters())
+        return trained(self, *args, **kwargs)
+
+    monkeypatch.setattr(few_labels.Trainer, "train", whole)
+    found = script.main([
+        "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(base), "--task", "TREC", "--eval_data",
+        str(trec(tmp_path / "data")), "--output_dir", str(tmp_path / "out"), *TINY, *flags.split(),
+    ])  # fmt: skip
+    assert (tmp_path / "out" / "task.json").is_file()
+    assert found["TREC fine-tuned, sd"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--model_name_or_path", "static-minilm"], "static"),  # transformers has no classifier of this family
+        (["--translate_there", "a", "--translate_back", "b", "--eval_data", "nowhere"], "no folder TREC"),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused_before_anything_long(flags, words, tmp_path, monkeypatch):
+    write_pairs(list(itertools.pairwise(SENTENCES * 2)), tmp_path / "pairs.csv")
+    script = load("run_cert")
+    monkeypatch.setattr(script, "Translator", lambda *_: pytest.fail("translated first"))
+    monkeypatch.setattr(script.scripts, "finish", lambda *_: pytest.fail("trained first"))
+    data = ["--eval_data", str(trec(tmp_path / "data"))]
+    given = ["--train_file", str(tmp_path / "pairs.csv"), "--task", "TREC", "--output_dir", str(tmp_path / "out")]
+    with pytest.raises((InputError, ValueError), match=words):
+        script.main([*given, *data, *TINY, *flags])
+
+
 @pytest.mark.allow_warnings
 def test_sentences_are_translated_first(translator, tmp_path):
     nouns = ("cat", "dog", "mat", "town", "book")  # words that the translator knows

@@ -14,6 +14,8 @@ import transformers
 from datasets import Dataset
 from huggingface_hub import ModelCard
 from refusals import refused
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
 from small_checkpoints import tiny_bert
 
 from conftest import SENTENCES, save_both
@@ -99,14 +101,68 @@ def run_snippets(folder):
     return vectors
 
 
-@pytest.mark.parametrize("pooling", [*POOLINGS, "mlp_only_train"])
-def test_every_snippet_of_a_card_runs_and_gives_the_embedding(bert_config, tokenizer, tmp_path, pooling):
-    settings = {"pooling": "cls", "mlp_only_train": True} if pooling == "mlp_only_train" else {"pooling": pooling}
+def foreign(*more, **transformer):
+    """Makes a folder that sentence-transformers saves from one of this package, with modules after the pooling."""
+
+    def write(folder):
+        first = modules.Transformer(str(folder), **transformer)
+        parts = [first, modules.Pooling(16, "mean"), *(kind(*size) for kind, *size in more)]
+        SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(folder), create_model_card=False)
+
+    return write
+
+
+def padded_left(folder):
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"padding_side": "left"}))
+
+
+def cut_short(folder):
+    about = json.loads((folder / "sentence_bert_config.json").read_text())
+    (folder / "sentence_bert_config.json").write_text(json.dumps(about | {"max_seq_length": 3}))
+
+
+def saved_with(**settings):
+    return lambda folder: SentenceEncoder(folder, **settings).save_pretrained(folder)
+
+
+PROMPT = {"prompts": {"query": "the cat: "}, "default_prompt_name": "query"}
+#: By name: settings of the model, what is then done to its folder, and whether a few lines of transformers give it
+SNIPPETS = {
+    **{pooling: ({"pooling": pooling}, None, True) for pooling in POOLINGS},
+    "mlp_only_train": ({"pooling": "cls", "mlp_only_train": True}, None, True),
+    "normalize": ({"pooling": "mean", "normalize": True}, None, True),
+    "dense": ({"pooling": "mean", "dense": [{"out_features": 8}]}, None, False),
+    "truncate_dim": ({"pooling": "mean"}, saved_with(truncate_dim=8), True),
+    "default prompt": ({"pooling": "mean"}, saved_with(**PROMPT), True),
+    "all three": ({"pooling": "mean", "normalize": True}, saved_with(truncate_dim=8, **PROMPT), True),
+    "prompt that is not pooled": ({"pooling": "mean", "include_prompt": False}, saved_with(**PROMPT), False),
+    "padded left": ({"pooling": "last"}, padded_left, True),
+    "cut short": ({"pooling": "mean"}, cut_short, True),
+    "their dense": ({"pooling": "mean"}, foreign((modules.Dense, 16, 8)), False),
+    "their normalize": ({"pooling": "mean"}, foreign((modules.Normalize,)), True),
+    "their layer": ({"pooling": "mean"}, foreign((modules.LayerNorm, 16)), False),
+    "their lower case": ({"pooling": "mean"}, foreign(do_lower_case=True), True),
+}
+
+
+# transformers, with which sentence-transformers opens it, warns of the weights of the dense layer
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.allow_warnings] * (case == "dense")) for case in SNIPPETS]
+)
+def test_every_snippet_of_a_card_runs_and_gives_the_embedding(case, bert_config, tokenizer, tmp_path):
+    settings, change, in_transformers = SNIPPETS[case]
     save_both(BertForCL(bert_config, **settings), tokenizer, tmp_path)
-    write_card(tmp_path, name=str(tmp_path))
+    if change:
+        change(tmp_path)
+    write_card(tmp_path, name=str(tmp_path), overwrite=True)
     vectors = run_snippets(tmp_path)
-    assert vectors.keys() == {"this package", "sentence-transformers", "transformers"}
+    assert vectors.keys() == {"this package", "sentence-transformers"} | (
+        {"transformers"} if in_transformers else set()
+    )
     expected = SentenceEncoder.from_pretrained(tmp_path).encode(PAIR)
+    if case == "padded left":
+        del vectors["sentence-transformers"]  # with which BERT counts the positions of the padding
     for loader, found in vectors.items():
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6, err_msg=loader)
 

@@ -40,7 +40,7 @@ from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import write_files
 from contrastive_st.models import SentenceEncoder
-from contrastive_st.models.checkpoint import Checkpoint, of_settings, written_by_another
+from contrastive_st.models.checkpoint import PROMPTS_FILE, Checkpoint, of_settings
 from contrastive_st.plots import training_curve_png
 from contrastive_st.training.metadata import read_training_metadata
 from contrastive_st.training.methods import Method, method_of
@@ -98,21 +98,60 @@ class CheckpointMetadata:
             return dict(self.config.get("contrastive", {}))
 
     @cached_property
-    def _modules(self) -> Checkpoint | None:
-        """What the modules of sentence-transformers say of a folder in which settings of this package do not hold."""
-        adapter, ours = (self.folder / ADAPTER).is_file(), self.settings and not written_by_another(self.folder)
-        checkpoint = None if adapter or ours else Checkpoint.find(self.folder, folder=self.folder)
-        return None if checkpoint is None or checkpoint.settings_hold else checkpoint
+    def recorded(self) -> Checkpoint:
+        """What the folder says of how a text becomes a vector; of an adapter, nothing of its base."""
+        return Checkpoint.of_folder(self.folder)
 
     @property
     def pooling(self) -> str | None:
         """How the embedding is pooled when the model is used."""
-        return of_settings(self.settings)["pooling"] if self._modules is None else self._modules.pooling
+        is_adapter = (self.folder / ADAPTER).is_file()
+        by_settings = is_adapter or self.recorded.settings_hold
+        return of_settings(self.settings)["pooling"] if by_settings else self.recorded.pooling
 
     @property
     def has_dense_layers(self) -> bool:
         """Whether there are layers after the pooling."""
-        return bool(self.settings.get("dense") if self._modules is None else self._modules.dense)
+        return bool(self.recorded.dense if self.recorded.modules else self.settings.get("dense"))
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether vectors are normalized after the pooling; an architecture that pools itself does it itself."""
+        return bool(self.recorded.normalized if self.recorded.modules else self.settings.get("normalize"))
+
+    @property
+    def default_prompt(self) -> str:
+        """The prompt that is put before every text."""
+        return self.recorded.prompts.get(self.recorded.default_prompt_name or "", "")
+
+    @property
+    def opens_in_transformers(self) -> bool:
+        """Whether a few lines of transformers give its vectors.
+
+        It opens no graph, puts the base's head in the place of an adapter's, and knows nothing of layers after the
+        pooling, of prompts that are not pooled, and of texts that are lowercased before the tokenizer.
+        """
+        if (self.folder / ADAPTER).is_file() and self.pooling == "cls":
+            return False
+        prompt_is_left_out = bool(self.default_prompt) and not self.recorded.include_prompt
+        beyond = self.has_dense_layers or self.recorded.foreign or self.recorded.lower_case or prompt_is_left_out
+        return not (self.backend or beyond)
+
+    @cached_property
+    def _tokenizer_config(self) -> JsonObject:
+        path = self.folder / "tokenizer_config.json"
+        return read_json(path, dict) if path.is_file() else {}
+
+    @property
+    def pads_left(self) -> bool:
+        """Whether its tokenizer puts the padding first; embeddings are of texts that are padded at the end."""
+        return self._tokenizer_config.get("padding_side") == "left"
+
+    @property
+    def module_length(self) -> int | None:
+        """Maximum number of tokens if modules say another one than the tokenizer."""
+        length = self.recorded.max_length
+        return None if length == self._tokenizer_config.get("model_max_length") else length
 
     @property
     def method(self) -> Method:
@@ -143,9 +182,7 @@ class CheckpointMetadata:
     @cached_property
     def max_length(self) -> int | None:
         """Number of tokens to which a text is truncated."""
-        path = self.folder / "tokenizer_config.json"
-        about = read_json(path, dict) if path.is_file() else {}
-        length = self.training.get("max_length") or about.get("model_max_length")
+        length = self.training.get("max_length") or self._tokenizer_config.get("model_max_length")
         return int(length) if isinstance(length, (int, float)) and 0 < length < 1 << 29 else None
 
     @cached_property
@@ -201,7 +238,8 @@ class CheckpointMetadata:
 
 
 logger = logging.getLogger(__name__)
-_SOURCES = ("config.json", ADAPTER, "modules.json", "tokenizer_config.json", TRAINING_METADATA, CURVE)
+_SOURCES = ("config.json", ADAPTER, "modules.json", PROMPTS_FILE, "sentence_bert_config.json", "tokenizer_config.json",
+            TRAINING_METADATA, CURVE)  # fmt: skip
 _SENTENCES = ["A sentence.", "Another one."]
 #: What the Hub's page offers to try an English model on
 _WIDGET = {
@@ -363,9 +401,7 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
     loaders = ["this package", "transformers"]
     if checkpoint.opens_in_sentence_transformers:
         loaders.insert(1, "sentence-transformers")
-    adapter_of_cls = (checkpoint.folder / ADAPTER).is_file() and checkpoint.pooling == "cls"
-    # it has the base's head in the adapter's place, opens no graph, and reads no layers after the pooling
-    if adapter_of_cls or checkpoint.backend or checkpoint.has_dense_layers:
+    if not checkpoint.opens_in_transformers:
         loaders.remove("transformers")
     filled = {"name": name, "sentences": _SENTENCES, "checkpoint": checkpoint}
     files = {loader: f"{re.sub('[ -]', '_', loader)}.py.jinja" for loader in loaders}
@@ -487,5 +523,6 @@ def _sources(folder: Path) -> dict[str, bytes]:
     """The files that a card is made from, by their path in the folder."""
     evaluation = folder / EVALUATION
     reports = [p for p in evaluation.iterdir() if p.suffix in (".json", ".md")] if evaluation.is_dir() else []
-    paths = [path for path in [*(folder / name for name in _SOURCES), *reports] if path.is_file()]
+    modules = folder.glob("[0-9]*_*/config.json")
+    paths = [path for path in [*(folder / name for name in _SOURCES), *modules, *reports] if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -174,6 +174,15 @@ class Checkpoint:
         return replace(_read_adapter(folder, **options) if is_adapter else _read_model(folder), name=name)
 
     @classmethod
+    def of_folder(cls, folder: Path) -> Checkpoint:
+        """What the files of a local folder record; of an adapter, nothing of its base is read.
+
+        Raises:
+            InputError: a file of the folder is damaged or names code from outside sentence-transformers.
+        """
+        return _read_model(folder)
+
+    @classmethod
     def in_memory(cls, **fields: Any) -> Checkpoint:
         """Of a model that has no folder."""
         return cls("model", Path(), Path(), Path(), **fields)

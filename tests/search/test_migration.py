@@ -95,7 +95,7 @@ def test_a_move_ends_as_a_fresh_index(place, index, storage, partitions):
                 "SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{index}_moves_vectors",)
             )
             assert rows == [(0,)]
-        with pytest.raises(InputError, match="vectors"):
+        with pytest.raises(InputError, match="has moved to new"):
             store.search(OLD.encode(["topic1"])[0])
 
 
@@ -181,6 +181,50 @@ def test_servers_follow(place, monkeypatch):
             assert answer.hits[0].id == 9
             finish(other)
             assert session.answer("served", text_of(9), 1).hits[0].id == 9
+
+
+def test_what_is_asked_of_an_index_waits_until_it_stays_with_a_model(place, monkeypatch):
+    """It moves back while a server opens the model to which it has moved; a model that cannot be opened is said."""
+    from starlette.testclient import TestClient
+
+    from contrastive_st.files.folders import SHIPPED
+    from contrastive_st.models.protocol import open_encoder
+    from contrastive_st.serve import api, session as serving
+
+    by, to = open_encoder(), open_encoder(str(SHIPPED.parents[2] / "model_cards" / "minilm-1-layer"))
+    models, back = {by.name: by, to.name: to}, []
+
+    def move(encoder):
+        with opened(place, "restless") as store:
+            Move(store, encoder, encoder.name).run()
+            finish(store)
+
+    def opening(index, **options):
+        encoder = models[index.model]
+        if back:
+            move(back.pop())
+        return encoder
+
+    monkeypatch.setattr(api, "open_encoder_for", opening)
+    monkeypatch.setattr(serving, "open_encoder_for", opening)
+    with made(place, "restless", by, count=5) as store:
+        served = api.Served(by)
+        app = api.make_api({by.name: served}, {"docs": api.IndexServed(store, served)}, writer="writer's")
+        client = TestClient(app, base_url="http://localhost", headers={"Authorization": "Bearer writer's"})
+        page = serving.SearchSession([serving.Source("docs", store.live(), by)])
+        upsert = lambda: client.post("/upsert", json={"documents": [{"id": 9, "text": text_of(9)}]})
+        move(to)
+        back.append(by)
+        assert upsert().json() == {"index": "docs", "new": 1, "changed": 0, "unchanged": 0}
+        move(to)
+        back.append(by)
+        assert page.answer("docs", text_of(9), 1).hits[0].id == 9
+        monkeypatch.setattr(api, "_served", lambda models, fingerprint: None)
+        monkeypatch.setattr(api, "open_encoder_for", lambda index, **options: open_encoder("no/model"))
+        move(to)
+        refused = upsert()
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+        assert "has moved to a model that cannot be opened" in refused.json()["error"]
 
 
 def test_the_api_goes_on_with_the_options_that_it_was_given(place, monkeypatch):

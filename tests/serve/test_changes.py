@@ -18,6 +18,7 @@ from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.postgres import naming
 from contrastive_st.search.postgres.store import VectorStore
+from contrastive_st.serve import limits
 from contrastive_st.serve.api import ClassifierServed, IndexServed, Served, make_api
 from contrastive_st.serve.session import SearchSession, Source
 
@@ -189,6 +190,35 @@ def test_classify(http):
     answer = http.post("/classify", json={"inputs": ["ice", ""]}, headers=READ)
     assert answer.headers["x-unknown-inputs"] == "1"
     assert http.get("/health").json()["classifiers"] == ["weather", "words", "means"]
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "texts"),
+    [
+        ("/search", {"query": "the tides"}, ["the tides"]),
+        ("/upsert", {"documents": [{"id": 1, "text": "a cat"}, {"id": 2, "text": "rain"}]}, ["a cat", "rain"]),
+        ("/classify", {"inputs": ["snow", "a sunny day"]}, ["snow", "a sunny day"]),
+        ("/embed", {"inputs": ["snow", "a sunny day"]}, ["snow", "a sunny day"]),
+        ("/similarity", {"inputs": {"source_sentence": "snow", "sentences": ["ice"]}}, ["snow", "ice"]),
+    ],
+)
+def test_what_each_route_encodes_is_counted_and_bounded(store, classifiers, monkeypatch, route, body, texts):
+    encoder = open_encoder()
+    monkeypatch.setattr(limits, "ALL_FLOATS", len(texts) * encoder.dimension)
+    model = Served(encoder)
+    of_all = {"classifiers": {"weather": ClassifierServed(classifiers["weather"], model)}, "writer": "writer's"}
+    app = make_api({"static-minilm": model}, {"talks": IndexServed(store, model)}, **of_all)
+    counted = f'contrastive_st_tokens_total{{model="static-minilm"}} {sum(map(len, encoder.token_rows(texts)))}.0'
+    with TestClient(app, base_url="http://localhost") as client:
+        assert client.post(route, json=body, headers=WRITE).status_code == 200
+        assert counted in client.get("/metrics").text
+        assert client.post(route, json=body, headers=WRITE).status_code == 200  # nothing is held any more
+    monkeypatch.setattr(limits, "ALL_FLOATS", 0)
+    app = make_api({"static-minilm": model}, {"talks": IndexServed(store, model)}, **of_all)
+    with TestClient(app, base_url="http://localhost") as client:
+        refused = client.post(route, json=body, headers=WRITE)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    store.delete([1, 2])
 
 
 @pytest.mark.parametrize("name", ["weather", "words", "means"])

@@ -397,6 +397,10 @@ class OtherModel(InputError):
     """The vectors of an index are of another model."""
 
 
+class Moved(OtherModel):
+    """An open index has moved to another model, and takes or has no vectors of the former one."""
+
+
 class Refused(InputError):
     """The database of an index does not do what it is asked for.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.models.protocol import Encoder, fast_if_named, open_encoder
-from contrastive_st.search.index import VectorIndex, Vectors, check_model
+from contrastive_st.search.index import Refused, VectorIndex, Vectors, check_model
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.shards import is_folder_of_shards
 from contrastive_st.search.values import one_line
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOVING_SECONDS = 30  # for an index that moves to another model, until that is open
 _POOLING = " --pooling "  # in the name of a model that an index records, before the pooling that was asked for
 
 
@@ -178,6 +180,7 @@ class Follower:
     def __init__(self, take: Callable[[str, VectorStore], object]) -> None:
         self.take = take
         self._opening: dict[str, threading.Thread] = {}
+        self._failed: set[str] = set()  # the names of which the last opening failed
         self._lock = threading.Lock()
 
     def __call__(self, name: str, index: VectorIndex) -> threading.Thread | None:
@@ -188,7 +191,7 @@ class Follower:
             index: what is open.
 
         Returns:
-            The thread that opens it, to wait for when the vectors of the former model are gone (`OtherModel`).
+            The thread that opens it.
         """
         with self._lock:
             if not getattr(index, "moved", False) or name in self._opening:
@@ -197,7 +200,9 @@ class Follower:
             def opened() -> None:
                 try:
                     self.take(name, cast("VectorStore", index).live())
+                    self._failed.discard(name)
                 except (InputError, OSError) as error:
+                    self._failed.add(name)
                     logger.warning(f"{name} has moved to a model that cannot be opened: {first_line(error)}")
                 finally:
                     del self._opening[name]
@@ -205,6 +210,26 @@ class Follower:
             thread = self._opening[name] = threading.Thread(target=opened, daemon=True)
             thread.start()
             return thread
+
+    def wait(self, name: str, index: VectorIndex, until: float) -> None:
+        """Wait, after `Moved`, until the model that answers now is open; it may have moved again then.
+
+        Args:
+            name: of the index.
+            index: what is open.
+            until: `time.monotonic()` at the latest.
+
+        Raises:
+            Refused: it is not open by then, or cannot be opened.
+        """
+        if thread := self(name, index):
+            thread.join(max(until - time.monotonic(), 0.0))
+            if name in self._failed:
+                what = "the index has moved to a model that cannot be opened here"
+                raise Refused(f"{name} has moved to a model that cannot be opened", what=what)
+        if time.monotonic() >= until:
+            what = "the index is moving to another model"
+            raise Refused(f"{name} is moving to another model", what=what)
 
 
 def query_vector(encoder: Encoder, query: str) -> Vectors:

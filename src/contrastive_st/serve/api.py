@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -33,8 +34,8 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.folders import default_model
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.index import OtherModel, VectorIndex, at_least, check_model, unmet
-from contrastive_st.search.opening import Follower, open_encoder_for, open_named, writable
+from contrastive_st.search.index import Moved, VectorIndex, at_least, check_model, unmet
+from contrastive_st.search.opening import MOVING_SECONDS, Follower, open_encoder_for, open_named, writable
 from contrastive_st.search.reranking import CrossEncoder, rerank, unscored
 from contrastive_st.search.values import json_id
 from contrastive_st.serve import gate, limits, schemas
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
 _Result = TypeVar("_Result")
 _Named = TypeVar("_Named")
+_OfIndex = TypeVar("_OfIndex", schemas.SearchRequest, schemas.UpsertRequest, schemas.DeleteRequest)
 WRITES = frozenset({"/upsert", "/delete"})  # the paths that need the token of writers
 
 
@@ -82,7 +84,13 @@ class Metrics:
 
     def add(self, name: str, model: Served) -> None:
         """Count what a model encodes."""
-        model.batcher.batches = self.rows.labels(name).observe
+        of_rows, of_tokens = self.rows.labels(name), self.tokens.labels(name)
+
+        def count(rows: int, tokens: int) -> None:
+            of_rows.observe(rows)
+            of_tokens.inc(tokens)
+
+        model.batcher.count = count
         self.waiting.labels(name).set_function(lambda: model.batcher.waiting)
 
 
@@ -118,7 +126,7 @@ class _Body(Request):
 
 
 class _Route(APIRoute):
-    """Routes whose requests are read as `_Body`; after `OtherModel` the answer is that of the models of now."""
+    """Routes whose requests are read as `_Body`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
         answer = super().get_route_handler()
@@ -127,13 +135,29 @@ class _Route(APIRoute):
             body = _Body(request.scope, request.receive)
             if request.method == "POST":
                 body.check_type()
-            try:
-                return await answer(body)
-            except OtherModel:
-                await run_in_threadpool(request.app.state.catch_up)
-                return await answer(body)
+            return await answer(body)
 
         return read
+
+
+def _follows(
+    route: Callable[[_Routes, _OfIndex, Request], Awaitable[_Result]],
+) -> Callable[[_Routes, _OfIndex, Request], Awaitable[_Result]]:
+    """A route of an index; called again, after `Moved`, with the model that the index has then."""
+
+    @wraps(route)
+    async def called(self: _Routes, asked: _OfIndex, request: Request) -> _Result:
+        until = 0.0
+        while True:
+            try:
+                return await route(self, asked, request)
+            except Moved:
+                request.scope["vectors"].close()  # which are of the former model
+                name, served = named("index", self.indices, asked.index)
+                until = until or time.monotonic() + MOVING_SECONDS
+                await run_in_threadpool(self.follow.wait, name, served.index, until)
+
+    return called
 
 
 class _Routes:
@@ -154,7 +178,8 @@ class _Routes:
         self.follow = Follower(self.take)
 
     async def v1_embeddings(self, asked: schemas.EmbeddingRequest, request: Request) -> Response:
-        name, encoded = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
+        name, model = named("model", self.models, asked.model)
+        encoded = await self._vectors(request, model, asked.input, dimensions=asked.dimensions)
         parts = embedding_parts(encoded.vectors, asked.encoding_format or "float", name, encoded.tokens)
         return answered(parts, encoded.vectors.size, encoded.headers)
 
@@ -176,12 +201,14 @@ class _Routes:
 
     async def embed(self, asked: schemas.EmbedRequest, request: Request) -> Response:
         options = asked.model_dump(include={"normalize", "truncate", "prompt_name", "dimensions"})
-        _, encoded = await self._vectors(request, asked.model, asked.inputs, **options)
+        model = named("model", self.models, asked.model)[1]
+        encoded = await self._vectors(request, model, asked.inputs, **options)
         return answered(json_parts(encoded.vectors), encoded.vectors.size, encoded.headers)
 
     async def similarity(self, asked: schemas.SimilarityRequest, request: Request) -> Response:
         inputs, options = asked.inputs, asked.parameters.model_dump(include={"truncate", "prompt_name"})
-        _, encoded = await self._vectors(request, asked.model, [inputs.source_sentence, *inputs.sentences], **options)
+        model = named("model", self.models, asked.model)[1]
+        encoded = await self._vectors(request, model, [inputs.source_sentence, *inputs.sentences], **options)
         first, *_ = encoded.vectors
         return answered(json_parts(encoded.vectors[1:] @ first), len(encoded.vectors), encoded.headers)
 
@@ -189,6 +216,7 @@ class _Routes:
         """What `huggingface_hub.InferenceClient` sends to the address itself."""
         return await (self.embed if isinstance(asked, schemas.EmbedRequest) else self.similarity)(asked, request)  # type: ignore[arg-type]
 
+    @_follows
     async def search(self, asked: schemas.SearchRequest, request: Request) -> Response:
         name, served = named("index", self.indices, asked.index)
         index, model = served.index, served.model
@@ -198,7 +226,8 @@ class _Routes:
         if not (await in_reading(model.encoder.knows, [asked.query]))[0]:
             notes = ["the model knows no token of the query", *await run_in_threadpool(unmet, index, conditions)]
             return JSONResponse({"index": name, "hits": [], "notes": notes})
-        encoded = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
+        prompt = role_prompt(model.encoder.prompts, QUERY)
+        encoded = await self._vectors(request, model, asked.query, prompt=prompt)
         message = asked.query if asked.hybrid else None
 
         def result() -> bytes:
@@ -238,13 +267,8 @@ class _Routes:
                 self.models = {**self.models, called: model}  # another request may go through the former ones
         self.indices[name] = IndexServed(index, model)
 
-    def catch_up(self) -> None:
-        """Wait until the models of the indexes that have moved are open."""
-        opening = [self.follow(name, one.index) for name, one in self.indices.items()]
-        for thread in filter(None, opening):
-            thread.join()
-
-    async def upsert(self, asked: schemas.UpsertRequest) -> schemas.Upserted:
+    @_follows
+    async def upsert(self, asked: schemas.UpsertRequest, request: Request) -> schemas.Upserted:
         """Add or replace documents."""
         name, served = named("index", self.indices, asked.index)
         index, model = writable(served.index, name), served.model
@@ -253,12 +277,13 @@ class _Routes:
         known = await run_in_threadpool(model.encoder.knows, texts)
         if not known.all():
             raise ApiError(422, f"the model knows no token of document {asked.documents[int(known.argmin())].id!r}")
-        encoded = await model.vectors(texts, prompt=role_prompt(model.encoder.prompts, DOCUMENT))
+        encoded = await self._vectors(request, model, texts, prompt=role_prompt(model.encoder.prompts, DOCUMENT))
         ids, metadata = ([getattr(document, field) for document in asked.documents] for field in ("id", "metadata"))
         states = await run_in_threadpool(index.upsert, ids, texts, encoded.vectors, metadata)
         return schemas.Upserted(index=name, **states)
 
-    async def delete(self, asked: schemas.DeleteRequest) -> schemas.Deleted:
+    @_follows
+    async def delete(self, asked: schemas.DeleteRequest, request: Request) -> schemas.Deleted:
         """Delete documents by their ids or by a filter."""
         name, served = named("index", self.indices, asked.index)
         index = writable(served.index, name)
@@ -269,10 +294,12 @@ class _Routes:
             return schemas.Deleted(index=name, deleted=await run_in_threadpool(index.delete_matching, conditions))
         return schemas.Deleted(index=name, deleted=await run_in_threadpool(index.delete, asked.ids))
 
-    async def classify(self, asked: schemas.ClassifyRequest, response: Response) -> schemas.Classified:
+    async def classify(
+        self, asked: schemas.ClassifyRequest, request: Request, response: Response
+    ) -> schemas.Classified:
         """The labels of texts, and what the classifier gives each class."""
         name, (classifier, model) = named("classifier", self.classifiers, asked.classifier)
-        encoded = await model.vectors(asked.inputs)
+        encoded = await self._vectors(request, model, asked.inputs)
         response.headers.update(encoded.headers)
         head, classes = classifier.head_, list(map(str, classifier.classes_))
         logits = await run_in_threadpool(classifier.logits_of, encoded.vectors, asked.inputs)
@@ -289,14 +316,12 @@ class _Routes:
     async def metrics_text(self) -> Response:
         return PlainTextResponse(generate_latest(self.metrics.registry))
 
-    async def _vectors(self, request: Request, name: str | None, value: object, **options: Any) -> tuple[str, Encoded]:
-        name, model = named("model", self.models, name)
+    async def _vectors(self, request: Request, model: Served, value: object, **options: Any) -> Encoded:
+        """As `Served.vectors`, unless the client goes; they are a part of what all requests may hold."""
         inputs = len(value) if isinstance(value, list) and value and not isinstance(value[0], int) else 1
         if inputs <= limits.MOST_INPUTS:
-            request.scope["held"].enter_context(self.floats.held(inputs * model.dimension))
-        encoded = await _unless_gone(request, model.vectors(value, **options))
-        self.metrics.tokens.labels(name).inc(encoded.tokens)
-        return name, encoded
+            request.scope["vectors"].enter_context(self.floats.held(inputs * model.dimension))
+        return await _unless_gone(request, model.vectors(value, **options))
 
 
 def named(what: str, served: Mapping[str, _Named], name: str | None) -> tuple[str, _Named]:
@@ -384,7 +409,7 @@ def make_api(
         strict_content_type=False,  # a body without a type is JSON
     )  # fmt: skip
     door = ApiGate(app, host, token, writer)
-    app.router.route_class, app.state.bytes, app.state.catch_up = _Route, Budget(limits.ALL_BYTES), routes.catch_up
+    app.router.route_class, app.state.bytes = _Route, Budget(limits.ALL_BYTES)
     for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, schemas.refusal)
     routed: list[tuple[str, str, Callable[..., object], Any]] = [
@@ -440,7 +465,7 @@ class _Counted:
                 self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
             await send(message)
 
-        with ExitStack() as scope["held"]:
+        with ExitStack() as scope["held"], ExitStack() as scope["vectors"]:
             try:
                 if route not in ApiGate.without_token:
                     scope["held"].enter_context(self.under_way.held(1))

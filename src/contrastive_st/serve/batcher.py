@@ -95,7 +95,8 @@ class Batcher:
         self.encode, self.limits, self.batch_tokens = encode, dict(limits or {"max_tokens": 2048}), batch_tokens
         self.most_waiting, self.gather = most_waiting, gather
         self.waiting = 0  # tokens
-        self.batches: Callable[[int], object] = lambda rows: None  # called with the number of rows of each bucket
+        # called with the numbers of rows and of tokens of each bucket, whoever asked for them
+        self.count: Callable[[int, int], object] = lambda rows, tokens: None
         self._arrived: deque[_Job] = deque()
         self._rows: deque[_Row] = deque()  # like the next one, of the thread that computes
         self._computed: deque[list[_Row]] = deque()  # buckets that the model has
@@ -151,7 +152,7 @@ class Batcher:
         try:
             for vectors in self.encode(self._buckets(started + _TURN)):
                 bucket = self._computed.popleft()
-                self.batches(len(bucket))
+                self.count(len(bucket), sum(len(row.job.rows[row.position]) for row in bucket))
                 places: dict[_Job, list[int]] = {}
                 for number, row in enumerate(bucket):
                     places.setdefault(row.job, []).append(number)

@@ -456,7 +456,8 @@ def responses_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int
     if path in _OF_AN_INDEX:
         stopping |= {
             "model": model,
-            "description": "The server is stopping, or the database cannot answer now; Retry-After says when to retry.",
+            "description": "The server is stopping, the database cannot answer now, or the index is moving to another "
+            "model; Retry-After says when to retry.",
         }
     result: dict[int | str, JsonObject] = {200: {}} if path in _OF_TEXTS else {}
     for status in sorted(sent):

@@ -20,8 +20,8 @@ from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
-from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
-from contrastive_st.search.opening import Follower, open_encoder_for, query_vector
+from contrastive_st.search.index import Hit, Moved, VectorIndex, unmet
+from contrastive_st.search.opening import MOVING_SECONDS, Follower, open_encoder_for, query_vector
 from contrastive_st.search.reranking import TOP, CrossEncoder, rerank, unscored
 from contrastive_st.search.splitting import sentences
 from contrastive_st.search.values import Row, one_line, storable
@@ -78,17 +78,17 @@ class Answer:
 
 
 def _follows(method: _Method[_Options, _Result]) -> _Method[_Options, _Result]:
-    """A method of a session and a source; called again, after `OtherModel`, with the model that the source has now."""
+    """A method of a session and a source; called again, after `Moved`, with the model that the source has then."""
 
     @wraps(method)
     def called(self: SearchSession, source: str, *args: _Options.args, **options: _Options.kwargs) -> _Result:
-        former = self._source(source).index
-        try:
-            return method(self, source, *args, **options)
-        except OtherModel:
-            if self._source(source).index is former and (opening := self._follow(source, former)):
-                opening.join()
-            return method(self, source, *args, **options)
+        until = 0.0
+        while True:
+            try:
+                return method(self, source, *args, **options)
+            except Moved:
+                until = until or time.monotonic() + MOVING_SECONDS
+                self._follow.wait(source, self._source(source).index, until)
 
     return called
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import DeletedCollection, check_model
+from contrastive_st.search.index import DeletedCollection, Moved
 from contrastive_st.search.postgres.database import Database, StoreConnection
 from contrastive_st.search.postgres.names import check_name
 from contrastive_st.search.postgres.schema import Tables, create_view
@@ -82,7 +82,7 @@ class Named:
         Raises:
             DeletedCollection: it has been deleted.
             InputError: its vectors of the model that this stays with are gone.
-            OtherModel: its vectors are of another model, and those of the former one are gone.
+            Moved: its vectors are of another model, and those of the former one are gone.
         """
         result = copy(self)
         result.load(connection, lock)
@@ -91,9 +91,8 @@ class Named:
         if self._within is not None and self._within != result.tables.space:
             if not result._go_to(connection, {"space": self._within, "fingerprint": None}):
                 raise InputError(f"collection {self.collection!r} has no vectors of {self.model} any more")
-        elif self.moved:
-            result._go_to(connection, {"space": None, "fingerprint": self.fingerprint})
-        check_model(result, self.fingerprint, f"collection {self.collection!r}")
+        elif self.moved and not result._go_to(connection, {"space": None, "fingerprint": self.fingerprint}):
+            raise moved(self.collection, result.model)
         return result
 
     def _go_to(self, connection: StoreConnection, which: dict[str, Any]) -> bool:
@@ -117,6 +116,11 @@ class Named:
             return self.database.run(once)
         except psycopg.errors.UndefinedTable:
             return self.database.run(once)
+
+
+def moved(collection: str, model: str) -> Moved:
+    """The error for a collection that has moved to a model while it was open."""
+    return Moved(f"collection {collection!r} has moved to {model}; open it again, and encode with that")
 
 
 def free_prefix(connection: StoreConnection, schema: str, name: str) -> Tables | None:

@@ -17,11 +17,11 @@ import numpy as np
 from psycopg import sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Ids, OtherModel, Space, Vectors
+from contrastive_st.search.index import Ids, Space, Vectors
 from contrastive_st.search.postgres.copying import Put, code_rows, merge_rows, vector_rows
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
-from contrastive_st.search.postgres.naming import Named
+from contrastive_st.search.postgres.naming import Named, moved
 from contrastive_st.search.postgres.schema import Tables, create_vectors, create_view, follow
 from contrastive_st.search.values import storable
 
@@ -186,7 +186,7 @@ class StoreSpaces(Named):
         """Write the vectors where they belong too, and remove those of texts that have changed.
 
         Raises:
-            OtherModel: the live space would lack these documents.
+            Moved: the live space would lack these documents.
         """
         for space in others:
             other = copy(self)
@@ -194,8 +194,7 @@ class StoreSpaces(Named):
             if space.fingerprint == self.fingerprint:
                 other.write_vectors(connection, ids, vectors, merge_rows)
             elif space.number == int(connection.value(_LIVE, (self.tables.prefix,))):
-                what = f"collection {self.collection!r}"
-                raise OtherModel(f"{what} has moved to {space.model}; open it again, and encode with that")
+                raise moved(self.collection, space.model)
             else:
                 connection.execute(other.tables.statement("DELETE FROM {vectors} WHERE id = ANY(%s)"), (changed,))
 

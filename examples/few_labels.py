@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,8 @@ from transformers import (
 from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.tasks import Task, chosen
-from contrastive_st.files.folders import ADAPTER
-from contrastive_st.hub.convert import merge
+from contrastive_st.models import AutoModelForCL
+from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.tokens import beginnings
 
 
@@ -59,12 +58,18 @@ def new_classifier(start: str | Path, parts: Splits) -> PreTrainedModel:
     Raises:
         ValueError: transformers has no classifier of this family.
     """
-    with tempfile.TemporaryDirectory() as scratch, about(start):
-        whole = merge(start, Path(scratch, "merged")) if Path(start, ADAPTER).is_file() else start
-        return AutoModelForSequenceClassification.from_pretrained(
-            whole, num_labels=int(parts["train"].labels.max()) + 1, dtype=torch.float32, use_safetensors=True,
-            trust_remote_code=False,
+    checkpoint = Checkpoint.find(start)
+    with about(start):
+        model = AutoModelForSequenceClassification.from_pretrained(
+            checkpoint.model, num_labels=int(parts["train"].labels.max()) + 1, dtype=torch.float32,
+            use_safetensors=True, trust_remote_code=False,
         )  # fmt: skip
+    if checkpoint.adapter is not None:  # transformers would open it with a frozen base
+        merged = AutoModelForCL.from_pretrained(checkpoint, merge_adapter=True)
+        held = merged.get_submodule(merged.base_model_prefix).state_dict()
+        own = model.base_model.state_dict()  # without a pooler in some families
+        model.base_model.load_state_dict({name: held.get(name, weight) for name, weight in own.items()})
+    return model
 
 
 def fine_tuned_accuracy(

@@ -15,7 +15,7 @@ from scripts import load
 import few_labels
 from back_translation import Translator, back_translate, write_pairs
 from conftest import SENTENCES, save_both
-from contrastive_st import BertForCL
+from contrastive_st import AutoModelForCL, BertForCL
 from contrastive_st.data import read_texts
 from contrastive_st.errors import InputError
 
@@ -152,6 +152,15 @@ def test_both_stages_of_every_base_and_training(kind, flags, bert_config, tokeni
     ])  # fmt: skip
     assert (tmp_path / "out" / "task.json").is_file()
     assert found["TREC fine-tuned, sd"] >= 0
+    if "lora" in flags:
+        merged = AutoModelForCL.from_pretrained(tmp_path / "out", merge_adapter=True).bert.state_dict()
+        parts = few_labels.labelled_parts("TREC", str(tmp_path / "data"), 40)
+        before, after = (
+            script.new_classifier(folder, parts).bert.state_dict()
+            for folder in (tmp_path / "out" / "before", tmp_path / "out")
+        )
+        assert all(torch.equal(weight, merged[name]) for name, weight in after.items())
+        assert any(not torch.equal(weight, merged[name]) for name, weight in before.items())
 
 
 @pytest.mark.parametrize(

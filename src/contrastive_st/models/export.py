@@ -24,7 +24,7 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ from contrastive_st.models.checkpoint import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
 from contrastive_st.models.read_back import check_read_back
+from contrastive_st.models.wrapped import is_sentence_transformer, modules_of
 from contrastive_st.tokens import token_types
 
 if TYPE_CHECKING:
@@ -75,10 +76,13 @@ def export(
         The folder.
 
     Raises:
-        InputError: a package is missing, the encoder is not a transformer, or torch cannot export it.
+        InputError: a package is missing, the encoder is not a transformer in float32 on the CPU, or torch cannot export
+            it.
     """
     folder = Path(folder)
     choice("format", backend, BACKENDS)
+    if fault := _fault(encoder):
+        raise InputError(f"{encoder.name} {fault}")
     with only_writer(folder, overwrite, parents=True), tempfile.TemporaryDirectory() as scratch:
         require(f"the format {backend}", backend, "onnx", "onnxscript", *_NEEDED[backend])
         path = Path(scratch, "model.onnx")
@@ -99,6 +103,33 @@ def export(
                 openvino.save_model(openvino.Core().read_model(path), target, compress_to_fp16=False)
             check_read_back(encoder, new, vectors=calibration is None)
     return folder
+
+
+def _fault(encoder: SentenceEncoder) -> str:
+    """Why an encoder cannot be exported; blank if it can be."""
+    model: Any = encoder.model
+    if isinstance(model, GraphVectors):
+        return "is exported already; give the checkpoint that it was exported from"
+    if getattr(model, "is_table", False) or getattr(model, "is_static", False):
+        return "is a static model: its vectors are means of the rows of a table, which need no graph"
+    if is_sentence_transformer(getattr(model, "encoder", None)):
+        after = [_module_name(module) for module in modules_of(model.encoder)[1:]]
+        return (
+            f"has modules of sentence-transformers ({', '.join(after)}) that no graph of this package has; "
+            "sentence-transformers exports its transformer: SentenceTransformer(..., backend=...)"
+        )
+    if not hasattr(model, "backbone"):
+        return f"is not a transformer but a {type(model).__name__}; only transformers are exported"
+    if encoder._rounded:
+        return f"is in {encoder.precision}; export it from fp32 (leave out the precision)"
+    if encoder.device.type != "cpu":
+        return f"is on {encoder.device}; export it on the cpu (device='cpu')"
+    return ""
+
+
+def _module_name(module: object) -> str:
+    modes = getattr(module, "pooling_mode", None)
+    return type(module).__name__ + (f" by {' and '.join(modes)}" if isinstance(modes, (list, tuple)) else "")
 
 
 # --- From a model to a graph.
@@ -123,9 +154,6 @@ class _Whole(nn.Module):
 def _trace(encoder: SentenceEncoder, path: Path) -> None:
     """Write the graph of an encoder with torch's exporter, for any number of rows of any length."""
     name, kind = encoder.name, getattr(encoder.model.config, "model_type", type(encoder.model).__name__)
-    if encoder._rounded or encoder.device.type != "cpu" or not hasattr(encoder.model, "backbone"):
-        what = "a graph" if isinstance(encoder.model, GraphVectors) else f"{kind} in {encoder.precision}"
-        raise InputError(f"{name} is {what} on {encoder.device}; give the checkpoint of a transformer in fp32, on cpu")
     names = INPUTS if not encoder.checkpoint.include_prompt else INPUTS[:2]
     rows = {name: torch.ones(2, 7, dtype=torch.long) for name in names}
     rows["input_ids"] += 2  # any token; what is recorded holds for all of them

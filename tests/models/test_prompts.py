@@ -15,6 +15,7 @@ from contrastive_st.data import DropoutPairCollator, SentenceCorpus, train_word_
 from contrastive_st.models import StaticConfig, StaticEncoder
 from contrastive_st.models.base import text_hashes
 from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models.wrapped import contrastive
 from contrastive_st.static_vectors import StaticVectors
 from contrastive_st.tokens import prompt_length
 
@@ -93,6 +94,23 @@ def test_training_makes_the_vectors_of_the_saved_encoder(include_prompt, bert_co
         with torch.no_grad():
             views = model(**batch).views
         np.testing.assert_allclose(views.numpy(), wanted, atol=1e-5)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("bucketed", [False, True])
+def test_prompts_of_other_lengths_are_left_out_of_a_module_of_theirs(peers, bucketed, bert_config, tokenizer, tmp_path):
+    """Its pooling takes one length for a whole batch."""
+    prompts = {"query": "the cat sat on the ", "document": "a ", "none": ""}
+    folder = theirs(peers, tmp_path, bert_config, tokenizer, prompts=prompts)
+    module = peers.SentenceTransformer(str(folder), device="cpu").eval()
+    texts = Dataset.from_dict(dict.fromkeys(("anchor", "positive", "negative"), SENTENCES[:4]))
+    rows = tokenize(texts, tokenizer, 14, prompts=dict(zip(texts.column_names, prompts.values(), strict=True)))
+    model = contrastive(module)
+    model.length_bucketing = bucketed
+    with torch.no_grad():
+        views = model(**PairCollator(tokenizer)(list(rows))).views.numpy()
+    expected = [module.encode(SENTENCES[:4], prompt=prompt, show_progress_bar=False) for prompt in prompts.values()]
+    np.testing.assert_allclose(views, np.stack(expected, 1), atol=1e-5)
 
 
 def test_the_mask_leaves_out_the_prompt_and_nothing_else(tokenizer):

@@ -36,9 +36,9 @@ from contrastive_st.models.saving import init_unused_pooler, write_tokenizer, wr
 from contrastive_st.models.wrapped import (
     EncoderForCL,
     check_modules,
-    features_of,
     is_sentence_transformer,
     modules_of,
+    output_of,
     settings_of_modules,
 )
 from contrastive_st.speed import switch
@@ -494,9 +494,9 @@ class _Modules(nn.Module):
         text_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> BaseModelOutputWithPooling:
-        features = self.encoder(features_of(self.encoder, input_ids, attention_mask, text_mask, token_type_ids))
-        states = features.get("token_embeddings")
-        return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
+        output = output_of(self.encoder, input_ids, attention_mask, text_mask, token_type_ids)
+        states = output.get("token_embeddings")
+        return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=output["sentence_embedding"])
 
 
 def computation(model: Any) -> list[str]:

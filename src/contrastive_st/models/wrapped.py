@@ -145,7 +145,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         ids, text_mask = rows["input_ids"], rows.get("text_mask")
         if is_sentence_transformer(self.encoder):
             types = rows.get("token_type_ids")
-            output = self.encoder(features_of(self.encoder, ids, attention_mask, text_mask, types))
+            output: Any = output_of(self.encoder, ids, attention_mask, text_mask, types)
         else:
             other = {name: rows[name] for name in self.takes if rows.get(name) is not None}
             output = self.encoder(input_ids=ids, attention_mask=attention_mask, **other)
@@ -245,8 +245,32 @@ def own_module(model: Any) -> Any:
     return model.encoder if plain else model
 
 
-def features_of(
+def output_of(
     encoder: nn.Module, ids: Tensor, mask: Tensor, text_mask: Tensor | None, types: Tensor | None
+) -> dict[str, Tensor]:
+    """What a `SentenceTransformer` gives for padded rows of tokens.
+
+    Its pooling leaves out the prompt of a whole batch, of one length, so rows with prompts of different lengths are
+    computed in one call for each length.
+    """
+    if text_mask is None:
+        return dict(encoder(_features(encoder, ids, mask, None, types)))
+    lengths, numbers = torch.unique((mask - text_mask).sum(1), return_inverse=True)
+    outputs = []
+    for number, length in enumerate(lengths.tolist()):
+        rows = slice(None) if len(lengths) == 1 else numbers == number
+        outputs.append(
+            encoder(_features(encoder, ids[rows], mask[rows], length, None if types is None else types[rows]))
+        )
+    if len(outputs) == 1:
+        return dict(outputs[0])
+    order = numbers.argsort(stable=True).argsort()
+    names = ("sentence_embedding", "token_embeddings")
+    return {name: torch.cat([output[name] for output in outputs])[order] for name in names if name in outputs[0]}
+
+
+def _features(
+    encoder: nn.Module, ids: Tensor, mask: Tensor, prompt_length: int | None, types: Tensor | None
 ) -> dict[str, Tensor | int]:
     """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding.
 
@@ -255,7 +279,7 @@ def features_of(
     if type(modules_of(encoder)[0]).__name__ == "StaticEmbedding":
         lengths = (mask != 0).sum(1)
         return {"input_ids": ids[mask != 0], "offsets": lengths.cumsum(0) - lengths}
-    before = {} if text_mask is None else {"prompt_length": int((mask - text_mask).sum(1).max())}
+    before = {} if prompt_length is None else {"prompt_length": prompt_length}
     if types is None and "token_type_ids" in getattr(getattr(encoder, "tokenizer", None), "model_input_names", ()):
         types = torch.zeros_like(ids)
     typed = {} if types is None else {"token_type_ids": types}

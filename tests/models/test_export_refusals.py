@@ -33,7 +33,7 @@ def elsewhere(folder, config, tokenizer):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (two_poolings, r"\(Pooling by m\w+ and m\w+\); sentence-transformers exports its transformer"),
+        (two_poolings, r"\(Pooling by m\w+ and m\w+\) that no graph of this package has"),
         (rounded, "is in bf16; export it from fp32"),
         (recurrent, "not a transformer but a QuickThoughtsGRU"),
         (elsewhere, r"is on meta; export it on the cpu"),

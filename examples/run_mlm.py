@@ -21,7 +21,6 @@ import torch
 from annotated_types import Ge
 from datasets import Dataset
 from transformers import (
-    AutoTokenizer,
     BertForMaskedLM,
     DataCollatorForLanguageModeling,
     PreTrainedTokenizerBase,
@@ -30,7 +29,10 @@ from transformers import (
 from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, scripts, train_wordpiece
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.errors import about
 from contrastive_st.files.folders import WEIGHTS, local_folder
+from contrastive_st.models.auto import load_config, load_tokenizer
+from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.saving import stored_dtype, weights_as
 from contrastive_st.options import Count, CountOrZero, option
 from contrastive_st.scripts.arguments import ScriptArguments
@@ -83,12 +85,29 @@ class MLMTrainer(CheckpointTrainer):
 
 
 def open_model(args: MLMArguments, texts: Dataset, column: str) -> tuple[BertForMaskedLM, PreTrainedTokenizerBase]:
-    """The model, in float32, and its tokenizer: those of a checkpoint, or new ones."""
+    """The model, in float32, and its tokenizer: those of a checkpoint, or new ones.
+
+    Raises:
+        InputError: the checkpoint is an adapter, or is not a BERT, of which a BERT would have weights drawn at random.
+    """
     if args.model_name_or_path:
+        checkpoint = Checkpoint.find(args.model_name_or_path)
+        if checkpoint.adapter is not None:
+            raise InputError(
+                f"{checkpoint.name} is an adapter; merge it into its base first (contrastive-st merge "
+                f"{checkpoint.name} -o FOLDER)"
+            )
+        if (kind := load_config(checkpoint).model_type) != "bert":
+            raise InputError(f"{checkpoint.name} is a model of the family {kind}; give a BERT")
         layers = {"num_hidden_layers": args.num_layers} if args.num_layers else {}
-        # in half precision most steps would be rounded away
-        model = BertForMaskedLM.from_pretrained(args.model_name_or_path, dtype=torch.float32, **layers)
-        return model, AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.block_size)
+        with about(checkpoint.name):
+            model = BertForMaskedLM.from_pretrained(
+                checkpoint.model, dtype=torch.float32,  # in half precision most steps would be rounded away
+                use_safetensors=True, trust_remote_code=False, **layers,
+            )  # fmt: skip
+        tokenizer = load_tokenizer(checkpoint)
+        tokenizer.model_max_length = args.block_size
+        return model, tokenizer
     sample = texts.select(range(0, len(texts), 4)).iter(10_000)
     tokenizer = train_wordpiece((t for batch in sample for t in batch[column]), args.vocab_size, args.block_size)
     config = scripts.small_bert(len(tokenizer), args.hidden_size, args.num_layers or 3, args.block_size)

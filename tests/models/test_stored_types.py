@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from scripts import FEW, load
-from transformers import BertForMaskedLM
+from transformers import BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
 
 from conftest import SENTENCES, save_both
 from contrastive_st import (
@@ -93,6 +93,21 @@ def test_masked_language_modelling_trains_in_float32_too(kind, asked, bert_confi
     before, after = (load_file(x / "model.safetensors") for x in (half, tmp_path / "run" / "checkpoint-3"))
     name = "bert.encoder.layer.0.intermediate.dense.weight"
     assert (after[name] != before[name]).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["roberta", "adapter"])
+def test_masked_language_modelling_goes_on_from_a_bert_alone(kind, half, bert_config, tokenizer, tmp_path):
+    """transformers would draw the weights of a BERT of another family at random."""
+    if kind == "roberta":
+        sizes = {name: getattr(bert_config, name) for name in ("vocab_size", "hidden_size", "num_hidden_layers")}
+        model = RobertaForMaskedLM(RobertaConfig(**sizes, num_attention_heads=2, intermediate_size=16))
+        base = save_both(model, tokenizer, tmp_path / "roberta")
+    else:
+        model = add_lora(AutoModelForCL.from_pretrained(half), r=2)
+        base = save_both(model, tokenizer, tmp_path / "adapter")
+    (tmp_path / "text.txt").write_text("\n".join(SENTENCES * 20))
+    with pytest.raises(InputError, match=kind):
+        load("run_mlm").main(["--train_file", str(tmp_path / "text.txt"), "--model_name_or_path", str(base)])
 
 
 def test_opened_and_saved_it_is_the_same_file(half, tmp_path):

@@ -235,6 +235,9 @@ def test_what_is_saved_is_what_is_opened(writer, tmp_path):
         asked = (kept, case["similarity"] or "cosine")
         assert (saved.truncate_dim, saved.similarity_fn_name) == asked
     assert (peer.max_seq_length, peer.truncate_dim) == (saved.max_length, saved.truncate_dim)
+    for_servers = json.loads((tmp_path / "out" / "sentence_bert_config.json").read_text()).get("max_seq_length", 0)
+    # 0: sentence-transformers wrote the file; no server reads an adapter, and transformers alone writes no length
+    assert for_servers in (0, None if writer in (by_lora, by_parts) else saved.max_length)
     assert (peer.similarity_fn_name or "cosine") == saved.similarity_fn_name
     for ask in ("encode", "encode_query", "encode_document"):
         vectors = getattr(saved, ask)(TEXTS)

@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import torch
@@ -25,7 +26,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import JsonObject, read_json, weight_types
 from contrastive_st.files.writing import write_json
-from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT
+from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT, most_tokens
 from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.tokens import DOCUMENT, lowercases, tokenizer_state
 
@@ -147,6 +148,7 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
     for name in ("is_local", "local_files_only", *twice):
         config.pop(name, None)
     write_json(path, config)
+    _write_length(tokenizer.model_max_length, Path(folder))
 
     def reads_alike() -> bool:
         opened = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -159,6 +161,19 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
     path = Path(folder, TRANSFORMER_FILE)
     if lowercases(tokenizer.backend_tokenizer) and path.is_file() and not reads_alike():
         write_json(path, read_json(path, dict) | {"do_lower_case": True})
+
+
+def _write_length(asked: float, folder: Path) -> None:
+    """Write the maximum length for servers that take it from the file of the transformer alone.
+
+    (text-embeddings-inference reads no file without it. A model that pools itself has another file.)
+    """
+    path, config = folder / TRANSFORMER_FILE, folder / "config.json"
+    about = read_json(path, dict) if path.is_file() else {}
+    if "max_seq_length" in about and config.is_file():  # not of an adapter: the positions are its base's
+        recorded = {key: value for key, value in read_json(config, dict).items() if value is not None}
+        shape = SimpleNamespace(**{"model_type": "", **recorded})
+        write_json(path, about | {"max_seq_length": most_tokens(asked, shape)})
 
 
 def of_one_file(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:

@@ -54,6 +54,9 @@ def test_a_model_that_returns_nan_is_named_and_the_others_are_not_touched(root):
     assert report.average("broken", "sts").value is None
     alone = evaluate([bag_of_words], "STS12,STSB", root)
     assert [f for f in report.scores if f.model == "bag_of_words"] == alone.scores
+    of_space = evaluate([broken, bag_of_words], "space", root).rows()
+    assert all(failed.value is None for failed, _ in of_space)
+    assert [score for _, score in of_space] == evaluate([bag_of_words], "space", root).scores  # no row of its own
     with pytest.raises(InputError, match="returns"):
         EmbeddingStore(FunctionEncoder("flat", lambda texts: np.ones(len(texts))), ["a", "b"])
 

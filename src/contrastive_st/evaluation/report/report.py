@@ -114,8 +114,11 @@ class Report:
         mains = [self.main(model, task) for model in self.models]
         if task.group not in ("space", "retrieval", "pairs", "similarity"):
             return [mains]
-        keys = dict.fromkeys((f.split, f.metric, f.aggregation) for f in self.scores if f.task == task.name)
-        by = {(f.model, f.split, f.metric, f.aggregation): f for f in self.scores if f.task == task.name}
+        scores = [(f, (f.split, f.metric, f.aggregation)) for f in self.scores if f.task == task.name]
+        # a model that failed has the beginning of the aggregation alone, which is no row where another model has it all
+        complete = any(task.is_main(f) and key != task.main for f, key in scores)
+        keys = dict.fromkeys(key for _, key in scores if not (complete and key == task.main))
+        by = {(f.model, *key): f for f, key in scores}
         return [[by.get((m, *key), Score(task.name, *key[:2], None, key[2])) for m in self.models] for key in keys]
 
     def table(self) -> str:

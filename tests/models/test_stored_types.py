@@ -95,6 +95,19 @@ def test_masked_language_modelling_trains_in_float32_too(kind, asked, bert_confi
     assert (after[name] != before[name]).float().mean() > 0.9
 
 
+def test_a_base_that_is_stored_in_half_width_and_runs_in_float32(half, tokenizer, tmp_path):
+    """So that what is measured in training is what its folder gives."""
+    config = json.loads((half / "config.json").read_text())
+    (half / "config.json").write_text(json.dumps({**config, "dtype": "float32"}))
+    for name, options in (("run", {}), ("as asked", {"save_dtype": "float16"})):
+        trainer = trainer_of(AutoModelForCL.from_pretrained(half), tokenizer, tmp_path / name, **options)
+        trainer.train()
+        trainer.save_model()
+    width = stored(half)
+    assert (stored(tmp_path / "run"), SentenceEncoder(tmp_path / "run").precision) == (width, "fp32")
+    assert (stored(tmp_path / "as asked"), SentenceEncoder(tmp_path / "as asked").precision) == ("F16", "fp16")
+
+
 @pytest.mark.parametrize("kind", ["roberta", "adapter"])
 def test_masked_language_modelling_goes_on_from_a_bert_alone(kind, half, bert_config, tokenizer, tmp_path):
     """transformers would draw the weights of a BERT of another family at random."""

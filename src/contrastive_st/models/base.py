@@ -18,7 +18,8 @@ from transformers.utils import ModelOutput, can_return_tuple
 from contrastive_st.distributed import check_first_step, world_size
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import ADAPTER, HUB_OPTIONS, WEIGHTS, check_weights, local_folder
-from contrastive_st.files.reading import weight_types
+from contrastive_st.files.reading import read_json, weight_types
+from contrastive_st.files.writing import write_json
 from contrastive_st.losses import LOCAL, LOSSES, Loss, as_loss, default_gather
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.info_nce import NO_TEXT, Queue
@@ -29,6 +30,7 @@ from contrastive_st.models.saving import (
     check_built,
     check_loaded,
     init_unused_pooler,
+    runs_in_float32,
     stored_dtype,
     weights_as,
     write_sentence_transformers,
@@ -71,6 +73,7 @@ class ForCL(_Base):
     #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch
     positions: Any = None
     save_dtype: torch.dtype | None = None  # of saved weights, if another than that of the model
+    saved_for_float32 = False  # the saved folder runs in float32, whatever type its weights have
     loss_is_recorded = False  # in the checkpoint, rather than chosen by whoever opened it
     layout: ClassVar[Mapping[str, str]] = {}  # published names of weights, as patterns, and the names here
     _checks_first_step = False
@@ -352,6 +355,7 @@ class ForCL(_Base):
         if not getattr(model, "has_trained_head", False):
             init_unused_pooler(model, folder)
         model.save_dtype = None if typed else stored_dtype(folder)
+        model.saved_for_float32 = not typed and runs_in_float32(folder)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name
@@ -374,6 +378,9 @@ class ForCL(_Base):
         with weights_as(self, self.save_dtype, kwargs):
             super().save_pretrained(save_directory, **kwargs)
             if kwargs.get("is_main_process", True):
+                if self.saved_for_float32:  # transformers writes the type of the weights
+                    path = Path(save_directory, "config.json")
+                    write_json(path, read_json(path, dict) | {"dtype": "float32"}, indent=2, sort_keys=True)
                 self.write_other_loaders(save_directory, kwargs.get("state_dict"))
         if kwargs.get("is_main_process", True):
             mode = Path(save_directory, "config.json").stat().st_mode  # the mode according to the umask

@@ -65,6 +65,14 @@ def stored_dtype(folder: Path) -> torch.dtype | None:
     return kinds.most_common(1)[0][0] if kinds else None
 
 
+def runs_in_float32(folder: Path) -> bool:
+    """Whether a folder has weights in half precision for a model that runs in float32, as its config says."""
+    path = folder / "config.json"
+    config = read_json(path, dict) if path.is_file() else {}
+    runs = config.get("dtype", config.get("torch_dtype"))
+    return runs == "float32" and stored_dtype(folder) in (torch.float16, torch.bfloat16)
+
+
 @contextlib.contextmanager
 def weights_as(module: nn.Module, dtype: torch.dtype | None, options: JsonObject | None = None) -> Iterator[None]:
     """A context in which the floats of a module have another type, for saving; afterwards they are what they were.

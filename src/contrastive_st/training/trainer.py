@@ -229,7 +229,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             model.config.update({name: getattr(self.processing_class, name, None) for name in names})
         core = self.accelerator.unwrap_model(model)
         if self.args.save_dtype is not None:
-            core.save_dtype = getattr(torch, self.args.save_dtype)
+            core.save_dtype, core.saved_for_float32 = getattr(torch, self.args.save_dtype), False
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes
             core.length_bucketing = False
         if self.args.torch_compile:

@@ -115,7 +115,7 @@ class Report:
         if task.group not in ("space", "retrieval", "pairs", "similarity"):
             return [mains]
         scores = [(f, (f.split, f.metric, f.aggregation)) for f in self.scores if f.task == task.name]
-        # a model that failed has the beginning of the aggregation alone, which is no row where another model has it all
+        # a model that failed has the beginning of the aggregation alone: no row, where another model has it all
         complete = any(task.is_main(f) and key != task.main for f, key in scores)
         keys = dict.fromkeys(key for _, key in scores if not (complete and key == task.main))
         by = {(f.model, *key): f for f, key in scores}

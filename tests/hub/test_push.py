@@ -94,7 +94,7 @@ NEW = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
         (["training_metadata.json", "training_curve.png"], ["model.safetensors"], "all"),
         (["2_Dense/config.json", "2_Dense/model.safetensors"], ["model.safetensors"], "all"),
         (["vocab.txt", "special_tokens_map.json"], ["model.safetensors"], "all"),
-        (["onnx/model.onnx"], ["openvino/openvino_model.bin"], ["model.safetensors", "onnx/model.onnx"]),
+        (["onnx/model.onnx"], ["openvino/openvino_model.bin"], []),
         ([], ["last-checkpoint/adapter_model.safetensors", "model.safetensors"], ["last-checkpoint/model.safetensors"]),
         ([], ["model.safetensors"], []),
     ],

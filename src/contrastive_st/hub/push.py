@@ -46,7 +46,6 @@ _LEFT_OUT = (STATE, TRAINED)  # the first names folders of this machine, the sec
 _SETTINGS = (*OPENED_BY, PROMPTS_FILE, "sentence_*_config.json")
 _MODULE = r"([0-9]+_\w+/)?"
 _WEIGHTS = re.compile(rf"{_MODULE}(adapter_)?model([.-][^/]*)?\.safetensors")
-_GRAPHS = re.compile(rf"({'|'.join(GRAPHS)})/.*\.(onnx|data|bin)")
 _OF_WEIGHTS = re.compile(
     rf"""
       {_MODULE}(adapter_|pytorch_|tf_|flax_|rust_|openvino_)?model([.-][^/]*)?\.(safetensors|bin|h5|msgpack|ot|onnx|xml)
@@ -161,7 +160,8 @@ def former_files(there: Mapping[str, str | None], pushed: Mapping[str, str], who
 
     These are what says how a model is opened (config, adapter, modules, prompts, a tokenizer of other files). If the
     weights are others than those there, these are also all other weights (shards, pickles, exported graphs, those of
-    modules), and what was made of them: classifiers, records of the training and of an evaluation.
+    modules), and what was made of them: classifiers, records of the training and of an evaluation. A graph is pushed
+    without weights: those that it was made of stay.
 
     Args:
         there: SHA-256 of each large file in the repository, by path; None for a small one.
@@ -178,9 +178,9 @@ def former_files(there: Mapping[str, str | None], pushed: Mapping[str, str], who
         >>> former_files(there, {"model-00001-of-00002.safetensors": "d4", "config.json": "e5"})
         ['model.safetensors', 'onnx/model.onnx']
     """
-    weights = {path: sha for path, sha in pushed.items() if _WEIGHTS.fullmatch(path) or _GRAPHS.fullmatch(path)}
-    same_weights = bool(weights) and all(there.get(path) == sha for path, sha in weights.items())
-    same_weights &= all(path in weights for path in there if _WEIGHTS.fullmatch(path))
+    weights = {path: sha for path, sha in pushed.items() if _WEIGHTS.fullmatch(path)}
+    same_weights = all(there.get(path) == sha for path, sha in weights.items())
+    same_weights &= not weights or all(path in weights for path in there if _WEIGHTS.fullmatch(path))
     # a folder without a tokenizer takes the one there, but for an adapter, which takes its base's
     other_tokenizer = "tokenizer_config.json" in pushed or ADAPTER in pushed
     of_tokenizer = ("tokenizer.json", "tokenizer_config.json", *TOKENIZER_FILES) if other_tokenizer else ()

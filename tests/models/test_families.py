@@ -1,6 +1,7 @@
 """Families of encoders: what others saved opens, with its head of words, trains and is saved for every loader."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -156,6 +157,12 @@ def test_what_else_a_published_file_holds_is_left_out(name, tokenizer, rows, tmp
     model = AutoModelForCL.from_pretrained(tmp_path, pooling="mean").eval()
     states = theirs.base_model(**rows).last_hidden_state
     torch.testing.assert_close(model.backbone(**rows).last_hidden_state, states, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["bert", "bert-generation", "dpr", "gpt2", "t5"])
+def test_a_class_is_found_by_its_name(name):
+    """Where pickles look for it."""
+    assert pickle.loads(pickle.dumps(family(name))) is family(name)
 
 
 def test_what_is_no_text_encoder_has_no_class():

@@ -235,6 +235,64 @@ def test_an_encoder_of_transformers_with_a_pooling_function(tokenizer, bert_conf
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
+def test_a_pooling_function_over_a_folder_that_records_another_pooling(tokenizer, bert_config, tmp_path):
+    """The folder says no longer how its base pooled: it would be opened so."""
+    base = save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "base")
+    model = EncoderForCL(AutoModel.from_pretrained(base), pooling=lambda states, mask: states[:, 0])
+    save_both(model, tokenizer, tmp_path / "again")
+    with pytest.raises(InputError, match="pool"):
+        SentenceEncoder(tmp_path / "again")
+
+
+def test_layers_that_are_frozen_in_evaluation_mode_stay_so(tokenizer):
+    module = Bag(len(tokenizer)).train()
+    module.output.eval()
+    SentenceEncoder(module, tokenizer).encode(SENTENCES)
+    EncoderForCL(module, SoftmaxLoss(num_labels=3))
+    assert (module.training, module.words.training, module.output.training) == (True, True, False)
+
+
+@dataclass(frozen=True)
+class StartsAt(Loss):
+    """Its head starts with a weight of its own."""
+
+    start: float = 3.0
+    head: nn.Module | None = None
+
+    def make_head(self, dim):
+        head = nn.Module()
+        head.weight = nn.Parameter(torch.tensor(self.start))
+        return head
+
+    def __call__(self, views, targets=None, **others):
+        return self.head.weight * spread(views)
+
+
+@pytest.mark.parametrize("way", ["config", "folder", "afterwards", "a checkpoint with others"])
+def test_weights_of_a_loss_start_as_they_are(way, tokenizer, bert_config, tmp_path):
+    """transformers draws anew what a folder lacks, in uninitialised memory if it does not know the layer."""
+    folder = save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "base")
+    if way == "a checkpoint with others":
+        trained = Scaled()
+        nn.init.constant_(trained.scale, 7.0)
+        trainer_for(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path, loss=trained, steps=2).train()
+        folder = tmp_path / "checkpoint-2"
+    for loss in (Scaled(), StartsAt()):
+        if way == "config":
+            model = BertForCL(bert_config, pooling="mean", loss=loss)
+        elif way == "afterwards":
+            model = AutoModelForCL.from_pretrained(folder)
+            model.use_loss(loss)
+        else:
+            model = AutoModelForCL.from_pretrained(folder, loss=loss)
+        (weight,) = model.loss_head.parameters()
+        if isinstance(loss, Scaled):
+            assert weight is loss.scale
+            assert weight.item() == pytest.approx(7 if way == "a checkpoint with others" else 2, abs=0.1)
+        else:
+            assert weight.item() == 3
+
+
 @pytest.mark.parametrize(
     ("forward", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,6 +215,9 @@ class ForCL(_Base):
         """Create the head of the loss, such as a classifier, if it has one."""
         if self.settings.with_head and (head := self.settings.loss.make_head(self.embedding_dim)) is not None:
             self.loss_head = head
+            if of_user(self.settings.loss, head):
+                for part in (*head.modules(), *head.parameters(), *head.buffers()):
+                    part._is_hf_initialized = True  # transformers would draw its weights again
 
     def head_parameters(self) -> list[nn.Parameter]:
         """The trained weights outside the encoder, which embeddings do not depend on."""
@@ -344,10 +348,17 @@ class ForCL(_Base):
             recorded = "loss" not in kwargs and bool(getattr(kwargs["config"], "contrastive", None))
             if not recorded:  # another training than that of the checkpoint
                 kwargs = {**cls.settings_class.without_methods(), **kwargs}
+            if not isinstance(loss := kwargs.get("loss", ""), str):
+                kwargs["loss"] = copy.deepcopy(loss)  # transformers empties the weights that the folder lacks
             built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
             check_built(cast("type[PreTrainedModel]", built), kwargs["config"], name, folder)
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)
         model, info = loaded
+        if not isinstance(loss, str) and hasattr(model, "loss_head") and of_user(model.settings.loss, model.loss_head):
+            names = weight_types(folder)
+            head = {name: x for name, x in model.loss_head.state_dict().items() if f"loss_head.{name}" in names}
+            model.use_loss(loss)
+            model.loss_head.load_state_dict(head, strict=False)
         model.loss_is_recorded = recorded
         after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
         missing = set(after) - set(weight_types(folder)) if after else set()
@@ -430,6 +441,12 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
         rows.pop("token_type_ids", None)  # of a tokenizer of BERT
         result: BaseModelOutputWithPooling = self.encode(attention_mask=attention_mask, **rows)
         return result
+
+
+def of_user(loss: Loss, head: nn.Module) -> bool:
+    """Whether a loss or a part of its head is of a class of the user, and so starts with the weights that it has."""
+    kinds = (type(loss), *map(type, head.modules()))
+    return any(not kind.__module__.startswith(("contrastive_st.", "torch.")) for kind in kinds)
 
 
 def sentence_vectors(output: object) -> Tensor:

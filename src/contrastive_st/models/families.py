@@ -143,6 +143,8 @@ def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
     if model_type not in CONFIG_MAPPING:
         return None
     config_class = CONFIG_MAPPING[model_type]
+    if config_class.model_type not in (model_type, "") and config_class.model_type in CONFIG_MAPPING:
+        return transformers_family(config_class.model_type)  # another name of the same type, as gpt-sw3 of gpt2
     backbone: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(config_class, None) or MODEL_MAPPING.get(config_class, None)
     backbone = getattr(transformers, _ENCODERS_ALONE.get(model_type, ""), backbone)
     takes: Mapping[str, object] = inspect.signature(backbone.forward).parameters if hasattr(backbone, "forward") else {}
@@ -195,7 +197,7 @@ def family_of(config: PreTrainedConfig, name: object) -> type[ForCL]:
 
 
 def _class_name(backbone: str) -> str:
-    return re.sub("(Text|Encoder)?Model$", "ForCL", backbone)
+    return re.sub("((Text|Encoder)?Model|Encoder)$", "ForCL", backbone)
 
 
 def __getattr__(name: str) -> type[ContrastiveMixin]:

@@ -18,6 +18,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.buckets import bucket_rows, in_order, row_lengths, take_rows, training_buckets
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.writing import write_json
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import adopt, has_adapter
 from contrastive_st.models.base import ForCL, sentence_vectors
@@ -101,7 +103,10 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.name_or_path = self.config._name_or_path = str(getattr(encoder, "name_or_path", "") or "")
         self.settings = self.parse_settings(self.config, settings if loss is None else {**settings, "loss": loss})
         self.add_head()
-        self.train(encoder.training)
+        for module in (self, *self.get_submodule("loss_head").modules()) if hasattr(self, "loss_head") else (self,):
+            module.training = (
+                encoder.training
+            )  # layers of the encoder keep theirs: some may be frozen in evaluation mode
 
     @classmethod
     def from_pretrained(cls, name: object, *args: object, **kwargs: object) -> NoReturn:  # type: ignore[override]
@@ -116,13 +121,14 @@ class EncoderForCL(ForCL, PreTrainedModel):
     def embedding_dim(self) -> int:
         """Dimension of the vectors, found by encoding one token."""
         token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
-        training = self.encoder.training
+        training = [module for module in self.encoder.modules() if module.training]
         try:
             with torch.no_grad():
                 self.encoder.eval()
                 return int(self._encode(torch.ones_like(token), input_ids=token).pooler_output.shape[-1])
         finally:
-            self.encoder.train(training)
+            for module in training:
+                module.training = True
 
     def add_head(self) -> None:
         """Create the head of the loss; the module runs once only if the loss may have one."""
@@ -176,6 +182,10 @@ class EncoderForCL(ForCL, PreTrainedModel):
                 encoder.save_pretrained(str(folder), create_model_card=False)  # type: ignore[operator]
             elif hasattr(encoder, "save_pretrained"):
                 encoder.save_pretrained(folder)  # type: ignore[operator]
+                if self.pooling_function is not None:  # the record of a base, which pooled otherwise
+                    config = read_json(folder / "config.json", dict)
+                    config.pop("contrastive", None)
+                    write_json(folder / "config.json", config, indent=2)
             else:
                 write_tensors(_each_once(encoder), folder / "model.safetensors")
                 about = PreTrainedConfig(architectures=[type(encoder).__name__])

@@ -5,7 +5,14 @@ import torch
 from datasets import Dataset
 
 from contrastive_st import DropoutPairCollator, InputError, NLITripletCollator, PairCollator
-from contrastive_st.data import check_max_length
+from contrastive_st.data import (
+    CandidatesCollator,
+    CropPairCollator,
+    DeletionCollator,
+    LabelledPairCollator,
+    TeacherCollator,
+    check_max_length,
+)
 from contrastive_st.data.tokenization import tokenize
 
 
@@ -56,6 +63,25 @@ def test_rows_of_the_wrong_shape_are_named(tokenizer):
         NLITripletCollator(tokenizer)([{"input_ids": [one, two]}])
     with pytest.raises(InputError, match=r"\[2, 3\]"):
         PairCollator(tokenizer)([{"input_ids": [one, two]}, {"input_ids": [one, two, one]}])
+
+
+ONE_TEXT = {"input_ids": [[2, 7, 8, 9, 3], [2, 5, 6, 9, 8, 5, 3]], "prompt_length": [1, 2]}
+THREE_TEXTS = {"input_ids": [[[2, 7, 3], [2, 8, 3], [2, 9, 3]]] * 2, "prompt_length": [[1, 2, 1], [2, 1, 1]]}
+
+
+@pytest.mark.parametrize("form", ["numpy", "torch"])
+@pytest.mark.parametrize(("kind", "columns"), [
+    (DropoutPairCollator, ONE_TEXT), (CropPairCollator, ONE_TEXT), (DeletionCollator, ONE_TEXT),
+    (TeacherCollator, ONE_TEXT | {"teacher": [[0.5, 0.5], [1.0, 0.0]]}), (PairCollator, THREE_TEXTS),
+    (LabelledPairCollator, ONE_TEXT | {"label": [0, 1]}),
+    (CandidatesCollator, THREE_TEXTS | {"scores": [[0.5, 2.0], [0.1, 1.0]]}),
+])  # fmt: skip
+def test_the_format_of_a_dataset_changes_no_batch(tokenizer, kind, columns, form):
+    rows, collate = Dataset.from_dict(columns), kind(tokenizer)
+    usual, batch = collate([*rows]), collate([*rows.with_format(form)])
+    assert batch.keys() == usual.keys()
+    for name, tensor in usual.items():
+        torch.testing.assert_close(batch[name], tensor, rtol=0, atol=0)
 
 
 def test_the_same_texts_are_tokenized_once(tokenizer, monkeypatch):

@@ -135,7 +135,16 @@ def token_ids_of(row: Record) -> Any:
     Raises:
         InputError: the row is not tokenized.
     """
-    return _column([row], "input_ids", "train on tokenize(dataset, tokenizer, max_length)")[0]
+    return _plain(_column([row], "input_ids", "train on tokenize(dataset, tokenizer, max_length)")[0])
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as numbers and lists of them, whatever the format of its `Dataset`: arrays or tensors, also in a list."""
+    if hasattr(cell, "tolist"):
+        cell = cell.tolist()
+    if isinstance(cell, (list, tuple)) and cell and not isinstance(cell[0], (int, float)):
+        cell = [_plain(item) for item in cell]
+    return cell
 
 
 def texts_of(row: Record, least: int, most: float = math.inf) -> Sequence[Sequence[int]]:
@@ -154,7 +163,7 @@ def texts_of(row: Record, least: int, most: float = math.inf) -> Sequence[Sequen
         ([[5, 6]], [[5, 6], [7]])
     """
     ids = token_ids_of(row)
-    texts: Sequence[Sequence[int]] = [ids] if not len(ids) or isinstance(ids[0], (int, np.integer)) else ids
+    texts: Sequence[Sequence[int]] = [ids] if not ids or isinstance(ids[0], int) else ids
     if not least <= len(texts) <= most:
         accepted = "one" if most == 1 else f"{least} or more"
         raise InputError(
@@ -194,7 +203,7 @@ def text_mask(rows: Sequence[Record], attention_mask: Tensor) -> dict[str, Tenso
     """
     if "prompt_length" not in rows[0]:
         return {}
-    before = torch.tensor([row["prompt_length"] for row in rows]).view(len(rows), -1, 1)
+    before = torch.tensor([_plain(row["prompt_length"]) for row in rows]).view(len(rows), -1, 1)
     return {"text_mask": attention_mask * (torch.arange(attention_mask.shape[-1]) >= before)}
 
 
@@ -480,7 +489,7 @@ class LabelledPairCollator(PairCollator):
         name = next((name for name in ("label", "score") if name in rows[0]), None)
         values = _column(rows, name or "label or score", "read labelled pairs with read_examples")
         batch = super().__call__(rows)
-        batch["targets"] = torch.tensor(values, dtype=torch.long if name == "label" else torch.float32)
+        batch["targets"] = torch.tensor(_plain(values), dtype=torch.long if name == "label" else torch.float32)
         return batch
 
 
@@ -513,5 +522,5 @@ class CandidatesCollator(NLITripletCollator):
         """
         scores = _column(rows, "scores", "read candidates and their scores with read_examples")
         batch = super().__call__(rows)
-        batch["targets"] = torch.tensor(scores, dtype=torch.float32)
+        batch["targets"] = torch.tensor(_plain(scores), dtype=torch.float32)
         return batch

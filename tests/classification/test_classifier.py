@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import random
 import subprocess
 
 import numpy as np
@@ -213,6 +214,21 @@ def test_a_tuned_classifier_is_saved_with_its_encoder(kind, checkpoint, tmp_path
             classifier.save_pretrained(checkpoint)
         with pytest.raises(InputError, match=f"{checkpoint.name} gives other vectors"):
             SentenceClassifier.from_pretrained(tmp_path / "tuned", encoder=checkpoint)
+
+
+@pytest.mark.parametrize(("head", "tune"), [("logistic", True), ("differentiable", False), ("differentiable", True)])
+def test_training_leaves_the_random_states_and_does_not_read_them(head, tune):
+    heads = []
+    for seed in (7, 8):
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        before = random.getstate(), np.random.get_state()[1:], torch.get_rng_state()
+        heads.append(SentenceClassifier("static-minilm", head=head, tune=tune, max_steps=1).fit(TEXTS, LABELS).head_)
+        assert random.getstate() == before[0]
+        np.testing.assert_equal(np.random.get_state()[1:], before[1])
+        assert torch.equal(torch.get_rng_state(), before[2])
+    np.testing.assert_array_equal(heads[0].weights, heads[1].weights)
 
 
 def test_an_encoder_that_cannot_be_trained_is_refused():

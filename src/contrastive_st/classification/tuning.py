@@ -34,6 +34,7 @@ from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import GraphVectors
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.models.wrapped import contrastive
+from contrastive_st.random_state import preserved_random_state
 from contrastive_st.tokens import prompt_length
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.trainer import ContrastiveTrainer
@@ -44,6 +45,7 @@ logger = logging.getLogger(__name__)
 _HEAD_EPOCHS, _HEAD_BATCH, _HEAD_RATE, _ENCODER_RATE, _HEAD_DECAY = 16, 16, 1e-2, 1e-5, 0.01
 
 
+@preserved_random_state()
 def tune_on_pairs(
     encoder: Encoder, texts: Sequence[str], labels: Labels, settings: TuningSettings | None = None
 ) -> SentenceEncoder:
@@ -71,6 +73,7 @@ def tune_on_pairs(
     return tuned
 
 
+@preserved_random_state()
 def train_head(
     encoder: Encoder,
     texts: Sequence[str],

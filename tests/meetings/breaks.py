@@ -39,9 +39,9 @@ def _nothing(there):
 
 
 def _without_lower_case(write):
-    def written(tokenizer, folder):
+    def written(tokenizer, folder, types):
         normalizer, tokenizer.backend_tokenizer.normalizer = tokenizer.backend_tokenizer.normalizer, None
-        write(tokenizer, folder)
+        write(tokenizer, folder, types)
         tokenizer.backend_tokenizer.normalizer = normalizer
 
     return written

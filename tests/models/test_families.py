@@ -128,6 +128,24 @@ def test_it_opens_trains_and_is_saved_or_says_in_a_line_what_it_cannot_do(name, 
                 AutoModelForCL.from_pretrained(theirs, **options)
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "xlm"])
+def test_types_of_tokens_that_are_left_out_here_are_given_to_no_loader(kind, tokenizer, tmp_path):
+    """GPT-2 and XLM add the vector of a word for each type."""
+    assert "token_type_ids" in tokenizer.model_input_names
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(kind, **SHAPE)
+    encoder = SentenceEncoder(AutoModelForCL.from_config(config, pooling="mean", loss="info_nce").eval(), tokenizer)
+    vectors = encoder.encode(SENTENCES)
+    encoder.save_pretrained(tmp_path / "first")
+    SentenceEncoder(tmp_path / "first").save_pretrained(tmp_path / "again")
+    for folder in (tmp_path / "first", tmp_path / "again"):
+        np.testing.assert_allclose(SentenceEncoder(folder).encode(SENTENCES), vectors, rtol=0, atol=2e-5)
+        batch = transformers.AutoTokenizer.from_pretrained(folder)(SENTENCES, padding=True, return_tensors="pt")
+        np.testing.assert_allclose(plain(folder, batch), vectors, rtol=0, atol=2e-5)
+        peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder), device="cpu")
+        np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), vectors, rtol=0, atol=2e-5)
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_the_head_of_words_is_the_checkpoints_own(name, tokenizer, rows, tmp_path):
     theirs = saved(name, tokenizer, tmp_path)

@@ -257,7 +257,7 @@ def test_a_tokenizer_is_saved_alike_before_and_after_it_was_opened(tokenizer, tm
     assert a == b
 
 
-def _forgets_changes(tokenizer, folder):
+def _forgets_changes(tokenizer, folder, types):
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
     path.write_text(path.read_text().replace("TokenizersBackend", "BertTokenizer"))

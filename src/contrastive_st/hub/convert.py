@@ -92,7 +92,7 @@ def convert(
                     backbone.config = config
                     backbone.save_pretrained(new)
                 write_sentence_transformers(model, new)
-            write_tokenizer(tokenizer, new)
+            write_tokenizer(tokenizer, new, model.takes_types)
             check_read_back(SentenceEncoder(model, tokenizer, name=str(source)), new)
             if training := read_training_metadata(folder):
                 write_training_metadata(training, new)

@@ -223,7 +223,7 @@ class Running:
         if not (isinstance(self.model, _Modules) and self.model.is_static):  # which saves its tokenizer in a module
             tokenizer = copy.copy(self.tokenizer)
             tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
-            write_tokenizer(tokenizer, folder)
+            write_tokenizer(tokenizer, folder, getattr(self.model, "takes_types", True))
         write_use(folder, recorded, is_sentence_transformer(getattr(self.model, "encoder", None)))
         if getattr(self.model, "is_table", False):
             self.model.write_max_length(folder, self.max_length)

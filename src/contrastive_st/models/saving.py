@@ -133,7 +133,7 @@ class RemoteCodeMixin(_Base):
         write_pooler_output_module(Path(folder), self.settings)
 
 
-def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
+def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path, types: bool = True) -> None:
     """Write a tokenizer so that `AutoTokenizer` reads it with the same ids; the model's config is there already.
 
     A class of a family, such as `BertTokenizer`, makes its own normalizer when it is opened, and so forgets a
@@ -144,10 +144,15 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
     Args:
         tokenizer: a tokenizer of transformers.
         folder: the folder of its model.
+        types: False if the model leaves out the types of tokens. Then the tokenizer gives none to other loaders:
+            GPT-2, XLM and others add the vector of a word for each type.
     """
     tokenizer.save_pretrained(folder)
     path = Path(folder, "tokenizer_config.json")
     config = read_json(path, dict)
+    inputs = [name for name in tokenizer.model_input_names if types or name != "token_type_ids"]
+    if inputs != tokenizer.model_input_names:
+        config["model_input_names"] = inputs
     # Of a tokenizer that was opened, transformers also writes from where, and how tokenizer.json says texts are cut.
     cut = (tokenizer.backend_tokenizer.truncation if tokenizer.is_fast else None) or {}
     keys = {"max_length": "max_length", "stride": "stride", "truncation_side": "direction",
@@ -164,7 +169,7 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
 
     if not tokenizer.is_fast or reads_alike():
         return
-    names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs}
     write_json(path, read_json(path, dict) | names)
     path = Path(folder, TRANSFORMER_FILE)
     if lowercases(tokenizer.backend_tokenizer) and path.is_file() and not reads_alike():

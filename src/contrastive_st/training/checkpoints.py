@@ -252,7 +252,7 @@ class CheckpointTrainer(Trainer):
             saved = self.core
             tokenizer: Any = self.processing_class or getattr(self.data_collator, "tokenizer", None)
             if self.args.should_save and isinstance(tokenizer, PreTrainedTokenizerBase):
-                write_tokenizer(tokenizer, path)
+                write_tokenizer(tokenizer, path, getattr(saved, "takes_types", True))
                 if getattr(saved, "is_table", False):
                     saved.write_max_length(path, most_tokens(tokenizer.model_max_length, saved.config))
             for write in self.beside_model:

@@ -95,6 +95,7 @@ NEW = ("config.json", "modules.json", "tokenizer.json", "tokenizer_config.json")
         (["2_Dense/config.json", "2_Dense/model.safetensors"], ["model.safetensors"], "all"),
         (["vocab.txt", "special_tokens_map.json"], ["model.safetensors"], "all"),
         (["onnx/model.onnx"], ["openvino/openvino_model.bin"], []),
+        ([], ["onnx/model.onnx", "2_Dense/model.safetensors"], []),
         ([], ["last-checkpoint/adapter_model.safetensors", "model.safetensors"], ["last-checkpoint/model.safetensors"]),
         ([], ["model.safetensors"], []),
     ],

@@ -1,6 +1,7 @@
 """A user's own loss and own encoder: what is recorded, saved, resumed and opened."""
 
 import json
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from contrastive_st import (
     InfoNCE,
     InputError,
     Loss,
+    MatryoshkaLoss,
     PairCollator,
     SentenceEncoder,
     SoftmaxLoss,
@@ -252,6 +254,29 @@ def test_layers_that_are_frozen_in_evaluation_mode_stay_so(tokenizer):
     assert (module.training, module.words.training, module.output.training) == (True, True, False)
 
 
+def test_an_encoder_whose_library_writes_no_config_is_saved(tokenizer, bert_config, tmp_path):
+    class Saves(Bag):
+        def save_pretrained(self, folder):
+            (folder / "weights").write_text("of its own")
+
+    EncoderForCL(Saves(len(tokenizer)), pooling=lambda states, mask: states[:, 0]).save_pretrained(tmp_path / "own")
+    assert [path.name for path in (tmp_path / "own").iterdir()] == ["weights"]
+
+
+def test_a_loss_that_is_an_object_is_used_itself(bert_config, tokenizer, tmp_path):
+    """A callback may change it; it may hold what cannot be copied."""
+
+    class Held:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def __call__(self, views):
+            return spread(views)
+
+    folder = save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path)
+    assert AutoModelForCL.from_pretrained(folder, loss=(loss := Held())).loss_fn.function is loss
+
+
 @dataclass(frozen=True)
 class StartsAt(Loss):
     """Its head starts with a weight of its own."""
@@ -277,7 +302,7 @@ def test_weights_of_a_loss_start_as_they_are(way, tokenizer, bert_config, tmp_pa
         nn.init.constant_(trained.scale, 7.0)
         trainer_for(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path, loss=trained, steps=2).train()
         folder = tmp_path / "checkpoint-2"
-    for loss in (Scaled(), StartsAt()):
+    for loss in (Scaled(), StartsAt(), MatryoshkaLoss(Scaled(), dims=[8, 16])):
         if way == "config":
             model = BertForCL(bert_config, pooling="mean", loss=loss)
         elif way == "afterwards":
@@ -286,7 +311,10 @@ def test_weights_of_a_loss_start_as_they_are(way, tokenizer, bert_config, tmp_pa
         else:
             model = AutoModelForCL.from_pretrained(folder, loss=loss)
         (weight,) = model.loss_head.parameters()
-        if isinstance(loss, Scaled):
+        if isinstance(loss, MatryoshkaLoss):
+            assert weight is loss.inner.function.scale
+            assert weight.item() == 2
+        elif isinstance(loss, Scaled):
             assert weight is loss.scale
             assert weight.item() == pytest.approx(7 if way == "a checkpoint with others" else 2, abs=0.1)
         else:

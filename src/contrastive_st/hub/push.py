@@ -180,7 +180,8 @@ def former_files(there: Mapping[str, str | None], pushed: Mapping[str, str], who
     """
     weights = {path: sha for path, sha in pushed.items() if _WEIGHTS.fullmatch(path)}
     same_weights = all(there.get(path) == sha for path, sha in weights.items())
-    same_weights &= not weights or all(path in weights for path in there if _WEIGHTS.fullmatch(path))
+    same_weights &= all(path in weights for path in there if _WEIGHTS.fullmatch(path))
+    same_weights |= all("/" in path for path in weights) and any(path.split("/")[0] in GRAPHS for path in pushed)
     # a folder without a tokenizer takes the one there, but for an adapter, which takes its base's
     other_tokenizer = "tokenizer_config.json" in pushed or ADAPTER in pushed
     of_tokenizer = ("tokenizer.json", "tokenizer_config.json", *TOKENIZER_FILES) if other_tokenizer else ()

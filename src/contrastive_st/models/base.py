@@ -348,7 +348,7 @@ class ForCL(_Base):
             recorded = "loss" not in kwargs and bool(getattr(kwargs["config"], "contrastive", None))
             if not recorded:  # another training than that of the checkpoint
                 kwargs = {**cls.settings_class.without_methods(), **kwargs}
-            if not isinstance(loss := kwargs.get("loss", ""), str):
+            if _holds_module(loss := kwargs.get("loss", "")):
                 kwargs["loss"] = copy.deepcopy(loss)  # transformers empties the weights that the folder lacks
             built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
             check_built(cast("type[PreTrainedModel]", built), kwargs["config"], name, folder)
@@ -441,6 +441,13 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
         rows.pop("token_type_ids", None)  # of a tokenizer of BERT
         result: BaseModelOutputWithPooling = self.encode(attention_mask=attention_mask, **rows)
         return result
+
+
+def _holds_module(loss: object) -> bool:
+    """Whether a loss is a module, or is made of one."""
+    if isinstance(loss, Mapping):
+        return any(map(_holds_module, loss.values()))
+    return isinstance(loss, nn.Module) or (isinstance(loss, Loss) and _holds_module(vars(loss)))
 
 
 def of_user(loss: Loss, head: nn.Module) -> bool:

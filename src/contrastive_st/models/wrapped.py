@@ -182,10 +182,10 @@ class EncoderForCL(ForCL, PreTrainedModel):
                 encoder.save_pretrained(str(folder), create_model_card=False)  # type: ignore[operator]
             elif hasattr(encoder, "save_pretrained"):
                 encoder.save_pretrained(folder)  # type: ignore[operator]
-                if self.pooling_function is not None:  # the record of a base, which pooled otherwise
+                if self.pooling_function is not None and (folder / "config.json").is_file():
                     config = read_json(folder / "config.json", dict)
-                    config.pop("contrastive", None)
-                    write_json(folder / "config.json", config, indent=2)
+                    if config.pop("contrastive", None) is not None:  # the record of a base, which pooled otherwise
+                        write_json(folder / "config.json", config, indent=2)
             else:
                 write_tensors(_each_once(encoder), folder / "model.safetensors")
                 about = PreTrainedConfig(architectures=[type(encoder).__name__])

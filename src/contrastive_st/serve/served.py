@@ -176,7 +176,9 @@ class Served:
                 raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
             rows = [ids[:max_length] for ids in rows]
         begin = self.encoder.begin_with(rows, unpooled)
-        known = np.where(begin, self.encoder.known_rows(rows, unpooled), self.encoder.known_rows(rows))
+        known = self.encoder.known_rows(rows)
+        if unpooled:
+            known = np.where(begin, self.encoder.known_rows(rows, unpooled), known)
         return Read(rows, [unpooled if one else "" for one in begin], np.flatnonzero(~known).tolist())
 
     async def vectors(

@@ -103,10 +103,9 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.name_or_path = self.config._name_or_path = str(getattr(encoder, "name_or_path", "") or "")
         self.settings = self.parse_settings(self.config, settings if loss is None else {**settings, "loss": loss})
         self.add_head()
-        for module in (self, *self.get_submodule("loss_head").modules()) if hasattr(self, "loss_head") else (self,):
-            module.training = (
-                encoder.training
-            )  # layers of the encoder keep theirs: some may be frozen in evaluation mode
+        self.training = encoder.training  # layers of the encoder keep theirs: some may be frozen in evaluation mode
+        if hasattr(self, "loss_head"):
+            self.loss_head.train(encoder.training)
 
     @classmethod
     def from_pretrained(cls, name: object, *args: object, **kwargs: object) -> NoReturn:  # type: ignore[override]
@@ -269,9 +268,8 @@ def output_of(
     outputs = []
     for number, length in enumerate(lengths.tolist()):
         rows = slice(None) if len(lengths) == 1 else numbers == number
-        outputs.append(
-            encoder(_features(encoder, ids[rows], mask[rows], length, None if types is None else types[rows]))
-        )
+        types_of_rows = None if types is None else types[rows]
+        outputs.append(encoder(_features(encoder, ids[rows], mask[rows], length, types_of_rows)))
     if len(outputs) == 1:
         return dict(outputs[0])
     order = numbers.argsort(stable=True).argsort()

@@ -2,12 +2,13 @@
 
     python benchmarks/bits.py wikipedia.parquet [--sentences 10000] [--calls 1 2 ... 256] [--model MODEL]
 
-Small encoders of three families, made here with random weights, in float32 and bfloat16, with all poolings of the last
-layer at once (their vectors in one), with `cls` and with `avg_top2`; or MODEL in both types. For each size of calls the
-sentences are shuffled, or sorted so that long and short ones alternate, and encoded in calls of that many, with one
-thread and with two. `contrastive-st encode` encodes a file of them, and eight clients at once ask an API for them. All
-vectors are compared, bit for bit, with those of one call for all sentences. `cost` is the processor time of such a call
-over that of one in which rows of different lengths attend together, as they do in training.
+Small encoders of three families, made here with random weights, in float32 and bfloat16, with `cls`, which reads the
+last layer alone and has a head, and with all other poolings at once (their vectors in one); or MODEL in both types.
+For each size of calls the sentences are shuffled, or sorted so that long and short ones alternate, and encoded in calls
+of that many, with one thread and with two. `contrastive-st encode` encodes a file of them, and eight clients at once
+ask an API for them. All vectors are compared, bit for bit, with those of one call for all sentences. `cost` is the
+processor time of such a call over that of one in which rows of different lengths attend together, as they do in
+training.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
@@ -40,8 +42,17 @@ from machine import machine
 CALLS = (1, 2, 3, 5, 7, 8, 13, 16, 24, 31, 32, 48, 64, 77, 96, 100, 128, 150, 200, 256)
 FAMILIES = {"bert": BertConfig, "roberta": RobertaConfig, "modernbert": ModernBertConfig}
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-LAST = [row.pool for name, row in POOLINGS.items() if row.layers == (-1,) and name != "cls"]
-POOLINGS["all"] = Pooling(lambda states, mask: torch.cat([pool(states, mask) for pool in LAST], 1))
+WITHOUT_HEAD = [row for name, row in POOLINGS.items() if name != "cls"]
+
+
+class Others(Pooling):
+    """The vectors of all poolings but `cls`, one after another."""
+
+    def of(self, hidden_states: Sequence[torch.Tensor], attention_mask: torch.Tensor) -> torch.Tensor:
+        return torch.cat([pooling.of(hidden_states, attention_mask) for pooling in WITHOUT_HEAD], 1)
+
+
+POOLINGS["others"] = Others(POOLINGS["mean"].pool, layers=(0, -1))  # of two layers, so that the states of all come
 SERVER = "import sys; sys.path.insert(0, sys.argv.pop(1)); import bits; from contrastive_st.cli import main; main()"
 
 
@@ -128,7 +139,7 @@ def main() -> None:
         f"{args.sentences:,} sentences, calls of {args.calls}; differing vectors: 1 thread, 2, file, API; cost",
         flush=True,
     )
-    kinds = [(family, dtype, pooling) for pooling in ("all", "cls", "avg_top2")
+    kinds = [(family, dtype, pooling) for pooling in ("others", "cls")
              for dtype in (torch.float32, torch.bfloat16) for family in FAMILIES
              if (family, pooling) != ("modernbert", "cls")]  # which has no pooler  # fmt: skip
     for family, dtype, pooling in (

@@ -289,6 +289,21 @@ def test_the_torch_model_of_a_folder_may_be_trained(folder):
     assert len(marks | {encoder.fingerprint}) == 3
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("loss", ["info_nce", "cosent", "cosine_similarity"])
+def test_a_text_without_a_known_token_takes_nothing_from_the_others(loss, normalize):
+    table = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+    table[0] = 0  # the unknown token
+    model = StaticEncoder.from_table(table, normalize, loss=loss)
+    ids = torch.tensor([[[1, 2], [3, 4]], [[0, 0], [5, 6]], [[2, 3], [1, 6]]])
+    targets = torch.tensor([1.0, 0.5, 0.0]) if loss.startswith("cos") else None
+    model(ids, attention_mask=torch.ones_like(ids), targets=targets).loss.backward()
+    largest = model.embeddings.grad.abs().amax(1)
+    assert largest[0] == 0
+    assert (largest[1:5] > 1e-4).all()  # tokens 5 and 6 are beside it
+    assert largest.max() < 100  # by torch's normalize 1e12
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "auto"])
 def test_no_precision_rounds_the_table(folder, precision):
     encoder = SentenceEncoder(folder, device="cpu", precision=precision)

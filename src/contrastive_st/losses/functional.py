@@ -227,8 +227,20 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 def normalize(x: Tensor) -> Tensor:
-    """Unit vectors along the last dimension; a zero vector stays zero and has a finite gradient."""
-    return torch.nn.functional.normalize(at_least_float32(x), dim=-1, eps=1e-12)
+    """Unit vectors along the last dimension; a zero vector stays zero, and so does its gradient.
+
+    torch's is 1 / eps there (findings/torch_normalize_zero.sh), and clipping then takes all from the others: a static
+    model has a zero vector for a text without a known token.
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([[3.0, 4.0], [0.0, 0.0]], dtype=torch.float64, requires_grad=True)
+        >>> normalize(x).sum().backward()
+        >>> x.grad.round(decimals=3).tolist()
+        [[0.032, -0.024], [0.0, 0.0]]
+    """
+    x = at_least_float32(x)
+    return torch.nn.functional.normalize(x, dim=-1).masked_fill(~x.any(-1, keepdim=True), 0.0)
 
 
 def cosine_scores(anchors: Tensor, candidates: Tensor, temperature: float = 1.0) -> Tensor:

@@ -23,7 +23,8 @@ from contrastive_st.buckets import flat_indices
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import write_json
-from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
+from contrastive_st.losses.functional import normalize
+from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel
 from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register, write_modules, write_tensors
 from contrastive_st.options import checked
@@ -175,7 +176,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
             rows, tokens = tokens.unique(return_inverse=True)
             table = functional.embedding(rows, table, sparse=True)
         means = functional.embedding_bag(tokens, table, starts, mode="mean")
-        return BaseModelOutputWithPooling(pooler_output=unit(means) if self.config.normalize else means)
+        return BaseModelOutputWithPooling(pooler_output=normalize(means) if self.config.normalize else means)
 
 
 def int8_rows(table: Tensor) -> tuple[Tensor, Tensor]:

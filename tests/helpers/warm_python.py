@@ -40,12 +40,13 @@ PACKAGE = (
     "contrastive_st.training", "contrastive_st.models.encoder", "contrastive_st.evaluation", "contrastive_st.hub.cards",
     "contrastive_st.losses", "contrastive_st.data.mixture", "contrastive_st.scripts.run",
     "contrastive_st.models.static_encoder", "contrastive_st.models.word_models", "contrastive_st.models.wrapped",
-    "torch.utils.tensorboard",
+    "contrastive_st.scripts.encoder", "contrastive_st.data.neighbor_pairs", "torch.utils.tensorboard",
 )  # fmt: skip
 #: Variables that libraries read when they are loaded, and those of them that are read later. (What
-#: accelerate launch sets, KMP_AFFINITY, is for an OpenMP that the wheels of torch do not have.)
+#: accelerate launch sets, KMP_AFFINITY, is for an OpenMP that the wheels of torch do not have. Importing peft or
+#: sentence-transformers sets TORCHINDUCTOR_CACHE_DIR: if it counted, all processes of a session would start cold.)
 LOADED = ("OMP_", "OPENBLAS_", "MKL_", "ONEDNN_", "LD_", "MALLOC_", "GLIBC_", "TORCH", "PYTHONHASHSEED")
-LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "HF_TOKEN")
+LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "TORCHINDUCTOR_CACHE_DIR", "HF_TOKEN")
 #: Variables by which a command of this package makes other libraries silent; one that ran in the process of the tests
 #: has left them there, and they are no matter of the processes that tests start
 LEFT = {"TRANSFORMERS_VERBOSITY", "HF_DATASETS_DISABLE_PROGRESS_BARS"} - set(os.environ)
@@ -291,6 +292,9 @@ def main(path: str, modules: tuple[str, ...]) -> None:
 
     for name in modules:
         importlib.import_module(name)
+    if "transformers" in sys.modules:  # it compiles a thousand patterns when it opens a first model
+        importlib.import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("bert")
+    os.fsync = lambda descriptor: None  # as in the process of the tests
     gc.freeze()  # what is not collected is not copied
     job = _serve(path)
     _end(_code_of(lambda: _run(_become(*job, str(Path(path).with_name("python"))))))

@@ -1,5 +1,6 @@
 """The example under `accelerate launch` of one process; `test_hub_training.py` launches two."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -33,3 +34,11 @@ def test_bad_input_ends_in_one_line(launch, code, tmp_path):
     assert done.stderr.startswith("error: ")
     assert "there is no such file" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="processes cannot be forked")
+def test_processes_start_warm_after_an_import_of_peft(monkeypatch):
+    """It sets this variable; if that counted, each process of a session would import everything anew, for seconds."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "here")
+    code = "import sys; print('peft' in sys.modules)"
+    assert subprocess.check_output([python_with_package(), "-c", code], text=True) == "True\n"

@@ -37,13 +37,13 @@ $(VENV)-contracts/.done:
 
 $(VENV)/.contracts: $(VENV)/.dev
 	$(BIN)/$(INSTALL) -c constraints.txt \
-		-e ".[mteb,langchain,haystack,search]" langchain-tests==1.1.9
+		-e ".[mteb,langchain,haystack,search,openvino]" langchain-tests==1.1.9
 	touch $@
 
 test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the libraries around this one expect of it; HTTP for FUZZ_SECONDS
 	HF_HUB_OFFLINE=1 SCHEMATHESIS=$(abspath $(VENV)-contracts)/bin/schemathesis CONTRASTIVE_ST_FUZZ_SECONDS=$(FUZZ_SECONDS) \
 		CONTRASTIVE_ST_CONTRACTS=$(abspath $(VENV)-contracts)/fetched \
-		$(BIN)/python -m pytest -n 2 --dist loadfile tests/contracts -o asyncio_mode=auto $(PYTEST_ARGS)
+		$(BIN)/python -m pytest -n 2 --dist loadfile tests/contracts tests/models/test_export.py -o asyncio_mode=auto $(PYTEST_ARGS)
 
 $(VENV)/.cluster: $(VENV)/.dev
 	$(BIN)/$(INSTALL) -c constraints.txt -e ".[ray]" "ray[train]"

@@ -41,6 +41,21 @@ def test_unit_vectors_similarity_and_bf16(encoder):
     np.testing.assert_allclose(unit_vectors([one.mean(0).numpy() for one in states]), half, atol=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_compiled_model_gives_the_same_vectors(encoder, whole, tmp_path):
+    expected, fingerprint = encoder.encode(SENTENCES), encoder.fingerprint
+    if whole:
+        encoder.model = torch.compile(encoder.model, backend="eager")
+    else:
+        encoder.model.compile(backend="eager")
+    np.testing.assert_allclose(encoder.encode(SENTENCES), expected, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(SENTENCES[0]), expected[0], atol=1e-6)
+    assert encoder.fingerprint == fingerprint
+    encoder.save_pretrained(tmp_path / "saved")
+    assert SentenceEncoder(tmp_path / "saved").fingerprint == fingerprint
+
+
 def test_buckets_are_a_permutation_within_their_limits():
     lengths = np.random.default_rng(0).integers(1, 128, 500)
     buckets = bucket_rows(lengths, max_padding=0.1, min_tokens=200, max_tokens=2000)

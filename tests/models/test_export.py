@@ -1,6 +1,8 @@
 """Exported encoders: the vectors of the model, whoever runs the graph; int8 near to them; a folder that opens alone."""
 
 import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -93,6 +95,21 @@ def test_dense_layers_prompts_lengths_and_cuts_are_as_the_folder_says(dense, exp
                 lambda e: e.encode(TEXTS, normalize_embeddings=True)):  # fmt: skip
         np.testing.assert_allclose(way(opened), way(encoder), atol=1e-5)
     assert abs(encoder.encode_query(TEXTS) - encoder.encode(TEXTS)).max() > 1e-3
+
+
+def test_threads_that_share_a_graph_have_the_vectors_of_their_own_texts(exported):
+    opened = SentenceEncoder(exported)
+    alone = np.stack([opened.encode(text) for text in TEXTS])
+    with ThreadPoolExecutor(4) as pool:
+        together = np.stack(list(pool.map(opened.encode, TEXTS * 30)))
+    np.testing.assert_allclose(together, np.tile(alone, (30, 1)), atol=1e-6)
+
+
+def test_a_graph_is_copied_and_sent_to_another_process(exported):
+    opened = SentenceEncoder(exported, max_length=6)
+    for other in (pickle.loads(pickle.dumps(opened)), copy.deepcopy(opened)):
+        np.testing.assert_array_equal(other.encode(TEXTS), opened.encode(TEXTS))
+        assert (other.max_length, other.fingerprint) == (6, opened.fingerprint)
 
 
 def test_both_outputs_are_there_as_sentence_transformers_pools_outside(dense, exported):

@@ -9,7 +9,7 @@ import torch
 from refusals import refused
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from contrastive_st import SentenceEncoder, open_index, rerank
+from contrastive_st import InputError, SentenceEncoder, open_index, rerank
 from contrastive_st.cli import main
 from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.search.index import Hit
@@ -66,6 +66,15 @@ def test_what_is_no_cross_encoder_with_one_score_is_refused(folder, tmp_path, sh
     (tmp_path / "prompted/config_sentence_transformers.json").write_text('{"default_prompt_name": "query"}')
     for message, model in {**models, "prompt": prompted}.items():
         assert message in refused(capsys, "search", QUERY, "--store", shards, "--rerank", model)
+
+
+def test_a_score_that_is_no_number_is_refused():
+    class Broken:
+        def predict(self, pairs, show_progress_bar):
+            return [9.0, float("nan"), 1.0][: len(pairs)]
+
+    with pytest.raises(InputError, match="NaN"):
+        rerank("tide", [Hit(number, 0.5, "a") for number in range(3)], Broken())
 
 
 def test_hits_without_a_score_come_last_and_are_counted():

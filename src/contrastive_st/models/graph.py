@@ -90,6 +90,7 @@ class GraphVectors:
 
     def __init__(self, checkpoint: Checkpoint, precision: str = "fp32") -> None:
         folder, self.name = checkpoint.folder, checkpoint.name
+        self._opened_from = checkpoint, precision
         record = read_export(folder)
         self.config = SimpleNamespace(**read_json(folder / "config.json", dict))
         self.tokenizer = FileTokenizer(checkpoint.tokenizer, checkpoint.lower_case)
@@ -108,6 +109,10 @@ class GraphVectors:
         open_graph = {"onnx": _onnx_graph, "openvino": _openvino_graph}[self.backend]
         with about(path):
             self._names, self._run = open_graph(path, half)
+
+    def __reduce__(self) -> tuple[type[GraphVectors], tuple[Checkpoint, str]]:
+        """A copy, or one in another process, opens the folder again."""
+        return GraphVectors, self._opened_from
 
     # ------------------------------------------------------------------ what `SentenceEncoder` asks, as of `Running`
 
@@ -208,5 +213,10 @@ def _openvino_graph(path: Path, half: bool) -> Graph:
         "PERFORMANCE_HINT": "LATENCY",
     }  # fmt: skip
     model = openvino.Core().compile_model(path, "CPU", settings)
-    names = [one.get_any_name() for one in model.inputs]
-    return names, lambda rows: np.array(model(dict(rows))[EMBEDDING], np.float32)
+    turns = threading.Lock()  # all calls share one request, and those of several threads would mix their texts
+
+    def run(rows: Arrays) -> Vectors:
+        with turns:
+            return np.array(model(dict(rows))[EMBEDDING], np.float32)
+
+    return [one.get_any_name() for one in model.inputs], run

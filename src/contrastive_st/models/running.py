@@ -203,8 +203,8 @@ class Running:
 
     def hash(self, max_length: int | None, truncate_dim: int | None, prompt: str, *others: object) -> str:
         """A hash (32 hexadecimal digits) of the weights, the tokenizer and what else decides the vectors."""
-        decides = (self.pooling, max_length, truncate_dim, prompt, *computation(self.model))
-        return model_hash(self.model.state_dict(), self.tokenizer, *decides, *others)
+        decides = (self.pooling, max_length, truncate_dim, prompt, *computation(self._not_compiled))
+        return model_hash(self._not_compiled.state_dict(), self.tokenizer, *decides, *others)
 
     @property
     def silent(self) -> set[int]:
@@ -215,7 +215,7 @@ class Running:
     def opens_again(self) -> bool:
         """Whether a folder of the model can be opened: the code of a user's own module is not in it."""
         kind = family(getattr(self.model.config, "model_type", None))
-        return type(self.model) is kind or is_sentence_transformer(getattr(self.model, "encoder", None))
+        return type(self._not_compiled) is kind or is_sentence_transformer(getattr(self.model, "encoder", None))
 
     def save(self, folder: Path, recorded: Checkpoint) -> None:
         """Write a folder, for `SentenceEncoder.save_pretrained`."""
@@ -331,7 +331,8 @@ class Running:
         text: dict[str, Tensor | NDArray[np.int64]] = (
             {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
         )
-        if packs or (device.type != "cpu" and getattr(self.model, "takes_lengths", False)):
+        takes_lengths = device.type != "cpu" and getattr(self.model, "takes_lengths", False)
+        if packs or (takes_lengths and not self._is_compiled):
             text["lengths"] = lengths
         if getattr(self.model, "takes_types", False) and (types := token_types(self.tokenizer, mask)) is not None:
             text["token_type_ids"] = types
@@ -340,7 +341,18 @@ class Running:
 
     def _most_packed(self, device: torch.device) -> int:
         """Most tokens of a row that is packed, on a CPU; 0 if the model does not pack."""
-        return int(getattr(self.model, "most_packed", 0)) if device.type == "cpu" else 0
+        packs = device.type == "cpu" and not self._is_compiled
+        return int(getattr(self.model, "most_packed", 0)) if packs else 0
+
+    @property
+    def _is_compiled(self) -> bool:
+        """Whether torch compiles the whole model, whose inputs are tensors then."""
+        return getattr(self.model, "_compiled_call_impl", None) is not None or self._not_compiled is not self.model
+
+    @property
+    def _not_compiled(self) -> Any:
+        """The model, without what `torch.compile(model)` puts around it."""
+        return getattr(self.model, "_orig_mod", self.model)
 
     def check_rows(self, rows: Sequence[Sequence[int]]) -> None:
         """Raise `InputError` for a token that the model has no vector for."""

@@ -18,6 +18,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights, local_folder
 from contrastive_st.files.reading import read_json
 from contrastive_st.tokens import without_surrogates
+from contrastive_st.vectors import check_finite
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import Hit
@@ -123,6 +124,9 @@ def rerank(
     Returns:
         All hits; of equal scores, the earlier one first.
 
+    Raises:
+        InputError: the model gives a score that is NaN or infinite.
+
     Example:
         >>> from contrastive_st.search.index import Hit
         >>> class Longest:
@@ -137,7 +141,8 @@ def rerank(
         if start and time.perf_counter() - started > seconds:
             break
         pairs = [(query, hit.text) for hit in hits[start : min(start + _AT_A_TIME, top)]]
-        scores += np.asarray(scorer.predict(pairs, show_progress_bar=False), np.float32).reshape(len(pairs)).tolist()
+        found = np.asarray(scorer.predict(pairs, show_progress_bar=False), np.float32).reshape(len(pairs), 1)
+        scores += check_finite(found, "scores of the cross-encoder").ravel().tolist()
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     rest = [replace(hit, score=math.nan) for hit in hits[len(scores) :]]
     return [replace(hits[i], score=scores[i]) for i in order] + rest

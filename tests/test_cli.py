@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import transformers
 from datasets import Dataset
-from refusals import error_of, refused
+from refusals import error_of, refused, told
 
 from conftest import SENTENCES
 from contrastive_st import SentenceEncoder, doctor, terminal
@@ -50,11 +50,9 @@ def test_encode_writes_what_the_encoder_gives(checkpoint, tmp_path, stdin):
 
 
 def test_similarity_of_two_and_of_many(checkpoint, capsys, stdin):
-    assert main(["similarity", "a cat", "a cat", "-m", checkpoint]) == 0
-    assert capsys.readouterr().out == "1.0000\n"
+    assert told(capsys, "similarity", "a cat", "a cat", "-m", checkpoint).out == "1.0000\n"
     stdin(b"a dog\na cat\n")
-    assert main(["similarity", "a cat", "-m", checkpoint]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "1.0000\ta cat"
+    assert told(capsys, "similarity", "a cat", "-m", checkpoint).out.splitlines()[0] == "1.0000\ta cat"
 
 
 @pytest.mark.filterwarnings("ignore:Cannot enable progress bars")
@@ -64,15 +62,11 @@ def test_libraries_print_nothing_unless_asked(checkpoint, tmp_path, capsys, monk
         monkeypatch.delenv(name, raising=False)
     transformers.utils.logging.enable_progress_bar()
     capsys.readouterr()
-    assert main(["similarity", "a cat", "a dog", "-m", checkpoint]) == 0
-    assert capsys.readouterr().err == ""
+    assert told(capsys, "similarity", "a cat", "a dog", "-m", checkpoint).err == ""
     convert = ["convert", checkpoint, "--to", "backbone"]
-    assert main([*convert, str(tmp_path / "told")]) == 0
-    assert capsys.readouterr().err == f"backbone layout in {tmp_path / 'told'}\n"
-    assert main([*convert, str(tmp_path / "quiet"), "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
-    assert main(["--verbose", "similarity", "a cat", "a dog", "-m", checkpoint]) == 0
-    assert "Loading weights" in capsys.readouterr().err
+    assert told(capsys, *convert, tmp_path / "told").err == f"backbone layout in {tmp_path / 'told'}\n"
+    assert told(capsys, *convert, tmp_path / "quiet", "--quiet").err == ""
+    assert "Loading weights" in told(capsys, "--verbose", "similarity", "a cat", "a dog", "-m", checkpoint).err
     assert not terminal.progress_is_shown()  # stderr is no terminal here
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert terminal.progress_is_shown()
@@ -81,13 +75,11 @@ def test_libraries_print_nothing_unless_asked(checkpoint, tmp_path, capsys, monk
 
 def test_doctor_says_what_a_bug_report_needs(capsys, monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_DATA", "/nowhere")
-    assert main(["doctor"]) == 0
-    printed = capsys.readouterr().out
+    printed = told(capsys, "doctor").out
     named = ("torch", "transformers", "CPU features", "precision", "threads", "PostgreSQL", "/nowhere", "not found")
     assert all(word in printed for word in named)
     monkeypatch.setenv("CONTRASTIVE_ST_DATA", "/home/alice/secret project/\x1b[31mdata")
-    assert main(["doctor"]) == 0
-    printed = capsys.readouterr().out
+    printed = told(capsys, "doctor").out
     assert "alice" not in printed
     monkeypatch.setenv("CONTRASTIVE_ST_CACHE", "/proc/none")
     assert dict(doctor.facts())["embedding cache"].partition("(")[2].startswith("NOT writable")
@@ -236,8 +228,7 @@ def test_a_mistyped_command_or_script_is_suggested(capsys):
 def test_options_of_every_command_stand_before_train_too(capsys):
     assert "unknown argument --bogus" in refused(capsys, "--quiet", "train", "--train_file", "x.csv", "--bogus", "1")
     assert "did you mean simcse?" in refused(capsys, "--device", "cpu", "train", "simsce")
-    assert main(["--quiet", "train", "simcse", "--help"]) == 0
-    assert capsys.readouterr().out.startswith("usage: contrastive-st train simcse")
+    assert told(capsys, "--quiet", "train", "simcse", "--help").out.startswith("usage: contrastive-st train simcse")
     with pytest.raises(SystemExit):
         main(["--version", "train"])
     assert refused(capsys, "x.yaml", "train").startswith("error: no command x.yaml")
@@ -282,8 +273,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("name", script_files())
 def test_the_help_of_a_script_shows_its_options_and_what_it_sets(name, capsys):
-    assert main(["train", *([name] if name else ["--train_file", "x.csv"]), "--help"]) == 0
-    printed = capsys.readouterr().out
+    printed = told(capsys, "train", *([name] if name else ["--train_file", "x.csv"]), "--help").out
     assert printed.startswith(f"usage: contrastive-st train {name}".strip() + " [options]\n")
     assert "--early_stopping_patience" in printed
     assert "This script sets:\n  --" in printed
@@ -338,7 +328,6 @@ def test_a_reader_that_has_enough_ends_the_command_in_silence():
 
 def test_escape_sequences_do_not_reach_the_terminal(checkpoint, capsys, stdin):
     stdin(b"a dog\x1b[2J\xc2\x9b\n")
-    assert main(["similarity", "a cat", "-m", checkpoint]) == 0
-    printed = capsys.readouterr().out
+    printed = told(capsys, "similarity", "a cat", "-m", checkpoint).out
     assert "a dog\ufffd[2J\ufffd" in printed
     assert "\x1b" not in refused(capsys, "encode", "no\x1b[31mfile", "-m", checkpoint, "-o", "x.npy")

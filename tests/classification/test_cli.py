@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evaluation_files import ANIMALS, TOOLS, write
-from refusals import refused
+from refusals import refused, told
 
 from contrastive_st import SentenceClassifier
 from contrastive_st.classification.cli import Classify
-from contrastive_st.cli import main
 from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.few_shot import METHODS
@@ -252,8 +251,7 @@ def test_what_it_refuses(checkpoint, table, tmp_path, capsys):
 
 def test_a_card_says_what_it_labels(table, tmp_path, capsys):
     run("--train_file", table, "-o", tmp_path / "nouns")
-    assert main(["push", str(tmp_path / "nouns"), "alice/nouns", "--dry-run"]) == 0
-    printed = capsys.readouterr().out
+    printed = told(capsys, "push", tmp_path / "nouns", "alice/nouns", "--dry-run").out
     assert "classes.classifier.safetensors\n" in printed
     assert "pipeline_tag: text-classification" in printed
     assert "one of the labels animal, tool" in printed

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from refusals import error_of, refused
+from refusals import error_of, refused, told
 
 from contrastive_st import InputError, SentenceEncoder, open_index, rerank
 from contrastive_st.cli import main
@@ -153,8 +153,7 @@ def test_recall_is_that_of_all_documents_of_a_query_as_evaluate_has_it():
 def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("contrastive_st.compare.systems._LEAST_STEPS", 6)
     out = tmp_path / "out"
-    assert main(["compare", table, "--output", str(out), "--minutes", "2"]) == 0
-    printed = capsys.readouterr()
+    printed = told(capsys, "compare", table, "--output", out, "--minutes", "2")
     result = json.loads((out / "results.json").read_text())
     *names, hybrid = [system["name"] for system in result["systems"]]
     assert names == ["BM25, words", "BM25, characters", "static-minilm", "static-minilm, tuned"]
@@ -187,8 +186,7 @@ def test_a_checkpoint_is_chosen_by_what_the_table_shows(table, tmp_path, monkeyp
 
 def test_what_does_not_fit_into_the_time_is_left_out_and_named(table, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("contrastive_st.compare.cli._OF_TUNING", 0)
-    assert main(["compare", table, "-o", str(tmp_path / "out")]) == 0
-    printed = capsys.readouterr()
+    printed = told(capsys, "compare", table, "-o", tmp_path / "out")
     assert "tuned" not in printed.out.replace("to tune on", "")
     assert "--minutes" in printed.err
     assert "--minutes" in error_of(capsys, "compare", table, "-o", tmp_path / "other", "--minutes", "0.0001")
@@ -204,8 +202,7 @@ def test_reading_the_corpus_takes_no_time_from_the_models(table, tmp_path, capsy
 
     monkeypatch.setattr("contrastive_st.compare.queries.read_search", read_for_an_hour)
     monkeypatch.setattr("contrastive_st.compare.cli._OF_TUNING", 0)
-    assert main(["compare", table, "-o", str(tmp_path / "out"), "--minutes", "1"]) == 0
-    assert "static-minilm" in capsys.readouterr().out
+    assert "static-minilm" in told(capsys, "compare", table, "-o", tmp_path / "out", "--minutes", "1").out
 
 
 def test_hybrid_search_and_reranking_are_those_of_the_index(table, tmp_path):

@@ -14,14 +14,7 @@ from contrastive_st.data.reading.content import decode
 from contrastive_st.losses.functional import normalize
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.postgres.store import VectorStore
-from contrastive_st.vectors import (
-    PAIRWISE,
-    SIMILARITIES,
-    dequantize,
-    quantization_ranges,
-    quantize,
-    unit_vectors,
-)
+from contrastive_st.vectors import PAIRWISE, SIMILARITIES, dequantize, quantization_ranges, quantize, unit_vectors
 
 library = pytest.importorskip("sentence_transformers")
 

@@ -3,12 +3,7 @@
 import datasets
 import pytest
 
-from contrastive_st.data import (
-    PAIR_SETS,
-    LabelledPairCollator,
-    read_examples,
-    tokenize,
-)
+from contrastive_st.data import PAIR_SETS, LabelledPairCollator, read_examples, tokenize
 from contrastive_st.errors import InputError
 
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4.5\tNEUTRAL\n"

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 from ports import free_port
+from refusals import told
 from store_places import store_place
 
-from contrastive_st.cli import _parser, main
+from contrastive_st.cli import _parser
 from contrastive_st.search.postgres import server
 
 ROOT = Path(__file__).parents[2]
@@ -52,10 +53,8 @@ def test_a_database_with_the_settings_of_the_compose_file_is_used_by_its_dsn(mon
         assert found == {**wanted, "wal_compression": found["wal_compression"]}
         assert found["wal_compression"] != "off"  # "on" is shown as the method, pglz
         monkeypatch.setenv("CONTRASTIVE_ST_STORE", dsn)
-        assert main(["index", str(ROOT / "examples/data/documents.jsonl")]) == 0
-        capsys.readouterr()
-        assert main(["search", "which animals came back", "-k", "1", "--json"]) == 0
-        assert "score" in capsys.readouterr().out
+        told(capsys, "index", ROOT / "examples/data/documents.jsonl")
+        assert "score" in told(capsys, "search", "which animals came back", "-k", "1", "--json").out
 
 
 def test_the_services_run_commands_that_exist():

@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 from datasets import Dataset
 from evaluation_files import bag_of_words
-from refusals import refused
+from refusals import refused, told
 
 from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.evaluation import neighbor_search as module
-from contrastive_st.evaluation.neighbor_search import (
-    as_markdown,
-    as_text,
-    nearest,
-    neighbors,
-)
+from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, nearest, neighbors
 from contrastive_st.models.protocol import FunctionEncoder
 
 
@@ -113,8 +108,7 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
     arguments = ["neighbors", *checkpoints, "--corpus", str(tmp_path / f"corpus.{kind}"), "--query", "a cat",
                  "--query-file", str(tmp_path / "queries.txt"), "-k", "3",
                  "--output", str(tmp_path / "out.md")]  # fmt: skip
-    assert main(arguments) == 0
-    printed = capsys.readouterr().out
+    printed = told(capsys, *arguments).out
     tables = (tmp_path / "out.md").read_text()
     assert "8 distinct sentences of corpus." in tables
     assert printed.count("\n\n") == 1

@@ -13,14 +13,7 @@ import sequence_families
 import sequences
 from contrastive_st.errors import InputError
 from sequence_families import find_families, kmer_counting, make_families
-from sequences import (
-    FramePairCollator,
-    kmer_tokenizer,
-    overlapping,
-    read_fasta,
-    reading_frames,
-    tokenize_frames,
-)
+from sequences import FramePairCollator, kmer_tokenizer, overlapping, read_fasta, reading_frames, tokenize_frames
 
 DNA = "ACGTTGCAACGGTTAC"
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 import torch
-from refusals import error_of
+from refusals import error_of, refusal
 from safetensors.torch import load_file, save_file
 
 from conftest import save_both
@@ -42,9 +42,8 @@ def test_a_folder_that_reaches_outside_of_itself_is_refused(checkpoint, tmp_path
     (tmp_path / "secret.json").write_text("{}")
 
     def refused(words):
-        with pytest.raises(InputError, match=words) as caught:
+        with refusal(words):
             entry(checkpoint)
-        assert "\n" not in str(caught.value)
 
     link = checkpoint / "extra.json"
     link.symlink_to(tmp_path / "secret.json")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from refusals import refusal
 from safetensors.torch import save_file
 
 from contrastive_st import InputError
@@ -93,9 +94,8 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"README\.md") as caught:
+    with refusal(r"README\.md"):
         write_files(tmp_path, {"a": b"new", "README.md": b"new"})
-    assert "\n" not in str(caught.value)
     assert content(tmp_path) == {"a": b"old"}
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -119,9 +119,8 @@ def test_a_disk_that_is_full(tmp_path):
 
 def test_targets_that_can_hold_nothing(tmp_path, monkeypatch):
     for path, words in ((tmp_path / "no" / "a", "does not exist"), (tmp_path / ("a" * 300), "name too long")):
-        with pytest.raises(InputError, match=f"(?i){words}") as caught:
+        with refusal(f"(?i){words}"):
             check_target(path)
-        assert "\n" not in str(caught.value)
     monkeypatch.setattr(writing.os, "access", lambda path, mode: False)
     with pytest.raises(InputError, match="read-only"):
         check_target(tmp_path / "a")

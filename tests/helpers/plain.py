@@ -13,11 +13,20 @@ def value_and_gradient(function, views):
     return loss.detach(), views.grad
 
 
+def agree(ours, reference, *inputs, within=1e-9):
+    """Two losses are equal, and so are their gradients at each of the inputs, of which none is zero."""
+    torch.testing.assert_close(ours, reference, rtol=within, atol=within)
+    for a, b in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(reference, inputs), strict=True):
+        torch.testing.assert_close(a, b, rtol=within, atol=within)
+        assert a.abs().max() > 0
+
+
+def cosine(a, b):
+    return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())
+
+
 def loop_loss(views, temperature, weight=0.0, keys=None, symmetric=False, documents=None):
     """The definition, one scalar at a time."""
-
-    def cosine(a, b):
-        return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())
 
     def one_way(anchor_view, positive_view, negatives):
         total = 0.0
@@ -145,9 +154,6 @@ def loop_rank_loss(similarities, scores, temperature):
 
 def loop_guided(views, guide, loss_fn, keys=None):
     """InfoNCE over what the guide and equal texts leave, one score at a time."""
-
-    def cosine(a, b):
-        return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())
 
     def one_way(anchor, positive, negatives):
         total = 0.0

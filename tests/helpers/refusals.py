@@ -1,6 +1,17 @@
-"""What a command says that is refused."""
+"""What a command says that is refused or that ends well, and the one line of an error."""
+
+from contextlib import contextmanager
+
+import pytest
 
 from contrastive_st.cli import main
+from contrastive_st.errors import InputError
+
+
+def told(capsys, *arguments):
+    """What a command that ends well has printed, and what was there to read before it: `out` and `err`."""
+    assert main(list(map(str, arguments))) == 0
+    return capsys.readouterr()
 
 
 def refused(capsys, *arguments):
@@ -20,3 +31,11 @@ def error_of(capsys, *arguments):
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ")
     return error
+
+
+@contextmanager
+def refusal(words):
+    """An error for the user, of one line that has these words (a regular expression): no traceback shows a second."""
+    with pytest.raises(InputError, match=words) as caught:
+        yield
+    assert "\n" not in str(caught.value)

@@ -13,7 +13,7 @@ import pytest
 import transformers
 from datasets import Dataset
 from huggingface_hub import ModelCard
-from refusals import refused
+from refusals import refused, told
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 from small_checkpoints import tiny_bert
@@ -435,8 +435,7 @@ def test_published_cards_and_their_evaluation_agree(folder):
 
 def test_a_dry_push_shows_what_a_visitor_of_each_model_will_see(capsys):
     for folder in (PUBLISHED / "minilm-1-layer", SHIPPED):
-        assert main(["push", str(folder), "user/name", "--dry_run"]) == 0
-        listing, _, card = capsys.readouterr().out.partition("README.md:\n")
+        listing, _, card = told(capsys, "push", folder, "user/name", "--dry_run").out.partition("README.md:\n")
         head = ModelCard(card.strip() + "\n").data.to_dict()
         assert head["widget"][0]["source_sentence"]
         assert head["model-index"][0]["name"] == "user/name"

@@ -6,7 +6,7 @@ import shutil
 import socket
 
 import pytest
-from refusals import refused
+from refusals import refused, told
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 
@@ -34,8 +34,7 @@ def test_a_dry_run_lists_files_and_sizes_shows_the_card_and_sends_nothing(checkp
     monkeypatch.setattr(pushing, "HfApi", connect)
     (checkpoint / "optimizer.pt").write_bytes(b"state")
     before = content(checkpoint)
-    assert main(["push", str(checkpoint), "alice/model", "--dry-run", "--license", "mit"]) == 0
-    printed = capsys.readouterr().out
+    printed = told(capsys, "push", checkpoint, "alice/model", "--dry-run", "--license", "mit").out
     size = (checkpoint / "model.safetensors").stat().st_size
     assert f"{size:,}  model.safetensors\n" in printed
     assert "would go to alice/model; nothing is sent" in printed

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import told
 from store_places import store_place, unit_vectors
 from warm_python import python_with_package
 
@@ -97,6 +98,5 @@ def test_two_processes_share_the_shards_of_a_folder(tmp_path, monkeypatch, capsy
             monkeypatch.setenv("RANK", rank)
             assert main([*command, str(tmp_path / folder)]) == 0
         capsys.readouterr()
-        assert main(["similar", "3", "-k", "60", "--store", str(tmp_path / folder)]) == 0
-        answers.append(capsys.readouterr().out)
+        answers.append(told(capsys, "similar", "3", "-k", "60", "--store", tmp_path / folder).out)
     assert answers[0] == answers[1]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from plain import loop_loss
+from plain import agree, loop_loss
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import DocumentInfoNCE, InfoNCE, functional as blocks
@@ -22,10 +22,7 @@ def test_equals_a_plain_loop(num_views, symmetric, duplicates, block, monkeypatc
     if duplicates:
         keys[3, 0], keys[4, 1], keys[2, -1] = keys[0, 0], keys[1, 1], keys[4, 1]
     ours = DocumentInfoNCE(0.3, 0.2, symmetric)(views, DOCUMENTS, text_hashes=keys)
-    plain = loop_loss(views, 0.3, 0.2, keys, symmetric, DOCUMENTS)
-    torch.testing.assert_close(ours, plain, rtol=1e-11, atol=1e-11)
-    for a, b in zip(torch.autograd.grad(ours, views), torch.autograd.grad(plain, views), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+    agree(ours, loop_loss(views, 0.3, 0.2, keys, symmetric, DOCUMENTS), views)
 
 
 def test_documents_of_one_row_each_are_plain_info_nce():

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from plain import loop_guided
+from plain import agree, loop_guided
+from refusals import refusal
 from torch import nn
 
 from contrastive_st.data import DropoutPairCollator, GuidedRows, PairCollator
@@ -34,11 +35,7 @@ def test_equals_a_plain_loop(case, monkeypatch):
     keys = torch.arange(6 * num_views).view(6, num_views)
     keys[3, 0], keys[4, 1], keys[2, -1], keys[5, 0] = keys[0, 0], keys[1, 1], keys[4, 1], keys[2, 1]
     loss_fn = GuidedInfoNCE(0.3, 0.2, num_views == 2, margin, strategy, *same_side)
-    ours = loss_fn(views, guide, text_hashes=keys)
-    plain = loop_guided(views, guide, loss_fn, keys)
-    torch.testing.assert_close(ours, plain, rtol=1e-11, atol=1e-11)
-    for a, b in zip(torch.autograd.grad(ours, views), torch.autograd.grad(plain, views), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+    agree(loss_fn(views, guide, text_hashes=keys), loop_guided(views, guide, loss_fn, keys), views)
     assert loss_fn.metrics(views, guide, text_hashes=keys)["masked"] > 0
 
 
@@ -100,6 +97,5 @@ def test_rows_bring_the_guide_through_the_collators(tokenizer):
     ],
 )
 def test_bad_input_is_one_line(make, message):
-    with pytest.raises(InputError, match=message) as caught:
+    with refusal(message):
         make()
-    assert "\n" not in str(caught.value)

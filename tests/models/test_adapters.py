@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from refusals import error_of
+from refusals import error_of, told
 from small_checkpoints import tiny_bert
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel, DistilBertConfig
 
@@ -248,8 +248,7 @@ def test_a_base_that_changed_on_disk_is_told(change, base, tokenizer, tmp_path, 
 
 @pytest.mark.filterwarnings("error::FutureWarning")
 def test_commands(adapter, tmp_path, capsys):
-    assert main(["merge", str(adapter), "-o", str(tmp_path / "merged")]) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "merged")
+    assert told(capsys, "merge", adapter, "-o", tmp_path / "merged").out.strip() == str(tmp_path / "merged")
     assert main(["merge", str(adapter), "-o", str(tmp_path / "merged")]) == 2
     assert main(["merge", str(tmp_path / "merged"), "-o", str(tmp_path / "again")]) == 2
     assert "is not an adapter" in capsys.readouterr().err

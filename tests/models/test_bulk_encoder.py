@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from refusals import error_of
+from refusals import error_of, told
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.cli import main
 from contrastive_st.device import bf16_is_fast
 from contrastive_st.models.protocol import fast_if_named, open_encoder
 from contrastive_st.models.running import _one_ahead
@@ -95,8 +94,7 @@ def test_a_text_without_a_known_token_has_no_vector_in_an_index(make, plain):
 def test_an_index_leaves_out_what_it_cannot_find(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("a cat sat\n😀\nสวัสดี\na dog ran\n", encoding="utf-8")
     command = ["index", str(tmp_path / "a.txt"), "--output", str(tmp_path / "shards")]
-    assert main(command) == 0
-    said = capsys.readouterr().err
+    said = told(capsys, *command).err
     assert "2 of 4 rows" in said
     assert "left out: 2 without a token that the model knows: " in said
     assert "a.txt, line 2; " in said

@@ -9,9 +9,7 @@ from ranks import relative_error
 from small_checkpoints import sentence_transformers_folder, tiny_bert
 from transformers import BertModel
 
-from contrastive_st import (
-    AutoModelForCL,
-)
+from contrastive_st import AutoModelForCL
 from contrastive_st.training.gradcache import Chunks, gradcache_step
 
 pytestmark = pytest.mark.allow_warnings

@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from refusals import error_of
+from refusals import error_of, told
 from small_checkpoints import sentence_transformers_folder
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, BertConfig, BertModel
 
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
-from contrastive_st.cli import main
 from contrastive_st.models.export import _to_int8, export
 from contrastive_st.models.graph import _openvino_graph
 
@@ -266,8 +265,7 @@ def test_the_command_writes_int8_of_a_real_model(tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("\n".join(SENTENCES * 4), encoding="utf-8")
     out = tmp_path / "int8"
     command = ["export", str(model), "--format", "openvino", "--int8", "--output", str(out)]
-    assert main([*command, "--calibration", str(tmp_path / "texts.txt")]) == 0
-    capsys.readouterr()
+    told(capsys, *command, "--calibration", tmp_path / "texts.txt")
     near = cosines(SentenceEncoder(out).encode(SENTENCES), SentenceEncoder(model).encode(SENTENCES))
     assert near.mean() >= 0.99
     assert (out / "openvino" / "openvino_model.bin").stat().st_size < 25e6, "a quarter of the 90 MB of float32"

@@ -6,6 +6,7 @@ import pytest
 import torch
 import transformers
 from plain import loop_loss, loop_pool
+from refusals import refusal
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
@@ -202,9 +203,8 @@ def test_what_cannot_be_opened_is_said_in_one_line(tmp_path):
         json.dumps({"model_type": "custom-x", "auto_map": {"AutoConfig": "configuration_x.X"}})
     )
     (tmp_path / "configuration_x.py").write_text("raise SystemExit('remote code ran')")
-    with pytest.raises(InputError, match="repository") as caught:
+    with refusal("repository"):
         AutoModelForCL.from_pretrained(tmp_path)
-    assert "\n" not in str(caught.value)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "vit"}))
     with pytest.raises(InputError, match="model_type"):
         AutoModelForCL.from_pretrained(tmp_path)

@@ -5,7 +5,7 @@ import json
 import sys
 
 import pytest
-from refusals import refused
+from refusals import refused, told
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -37,8 +37,7 @@ def test_the_commands_python_and_http(shards, api, capsys, conditions, wanted):
     flags = [part for condition in conditions for part in ("--filter", condition)]
     for command in (["search", "of the"], ["similar", "1"]):
         capsys.readouterr()
-        assert main([*command, "--store", shards, "--json", "-k", "9", *flags]) == 0
-        out, err = capsys.readouterr()
+        out, err = told(capsys, *command, "--store", shards, "--json", "-k", "9", *flags)
         found = sorted(json.loads(line)["id"] for line in out.splitlines())
         assert found == [id for id in wanted if id != 1 or command[0] == "search"]
         assert found or "no hits" in err
@@ -68,8 +67,7 @@ def api(shards):
 
 def test_what_cannot_match_is_said_by_every_door(shards, api, capsys, monkeypatch):
     line = "no document meets topic=see; the column has: sea, sky, town, old"
-    assert main(["search", "of the", "--store", shards, "--filter", "topic=see"]) == 0
-    assert "no hits" in capsys.readouterr().err
+    assert "no hits" in told(capsys, "search", "of the", "--store", shards, "--filter", "topic=see").err
     assert api.post("/search", json={"query": "of the", "filter": {"topic": ["see"]}}).json()["notes"] == [line]
     unknown = "no document has a value in the column 'yaer'; the columns are: "
     assert unknown in refused(capsys, "search", "of the", "--store", shards, "--filter", "yaer!=1")

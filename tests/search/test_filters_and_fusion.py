@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
+from refusals import refusal
 from store_places import new_store, unit_vectors
 
 from contrastive_st.errors import InputError
@@ -60,9 +61,8 @@ UNREADABLE = ("a", "=3", "a>b", "a>1,2", 'a="x', 'a="b"c', "a>=true", "a<null", 
 
 @pytest.mark.parametrize("filter", UNREADABLE)
 def test_what_cannot_be_read_or_compared_is_shown_in_one_line(filter):
-    with pytest.raises(InputError, match="filter") as caught:
+    with refusal("filter"):
         as_filter(filter)
-    assert "\n" not in str(caught.value)
 
 
 def test_no_text_takes_long():

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from refusals import refused
+from refusals import refused, told
 from search_fakes import WordEncoder
 
 from contrastive_st.errors import InputError
@@ -301,8 +301,7 @@ def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
     store = ["--store", place]
     assert main(["index", str(tmp_path / "texts.jsonl"), "--collection", "command", *store]) == 0
     move = ["migrate", "command", "--model", one_layer, *store]
-    assert main([*move, "--dry_run", "--queries", str(tmp_path / "queries.csv")]) == 0
-    out = capsys.readouterr().out
+    out = told(capsys, *move, "--dry_run", "--queries", tmp_path / "queries.csv").out
     assert "nDCG@10 of 50 queries in the sample" in out
     assert "all 250 documents are encoded in about" in out
     with opened(place, "command") as untouched:

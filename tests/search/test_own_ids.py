@@ -7,7 +7,7 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from refusals import refused
+from refusals import refused, told
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -48,8 +48,7 @@ def index(place, tmp_path, request, capsys):
 
     def load(rows, *flags):
         folder = tmp_path / f"shards{len(list(tmp_path.glob('shards*')))}"
-        assert main(["index", write(tmp_path, rows), "--output", str(folder), "--shard_rows", "2"]) == 0
-        capsys.readouterr()
+        told(capsys, "index", write(tmp_path, rows), "--output", folder, "--shard_rows", "2")
         code = main(["index", str(folder), "--store", place, "--collection", collection, "--index", "none", *flags])
         return code, capsys.readouterr().err
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusals import refused
+from refusals import refused, told
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from contrastive_st import InputError, SentenceEncoder, open_index, rerank
@@ -132,8 +132,7 @@ def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid,
     def printed(*words):
         capsys.readouterr()
         asked = ["search", QUERY, "--store", source, "-k", "5", "--json", "--rerank", folder, *words]
-        assert main([*asked, *["--hybrid"] * hybrid]) == 0
-        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        rows = [json.loads(line) for line in told(capsys, *asked, *["--hybrid"] * hybrid).out.splitlines()]
         return [(row["id"], row["score"]) for row in rows]
 
     assert [id for id, _ in wanted(20)] != [id for id, _ in wanted(50)]

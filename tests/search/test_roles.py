@@ -6,7 +6,7 @@ import subprocess
 
 import psycopg
 import pytest
-from refusals import error_of
+from refusals import error_of, told
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -57,8 +57,7 @@ def statements(tcp, user):
 
 @pytest.mark.parametrize("login", ["tcp"], indirect=True)
 def test_a_reader_only_reads_and_a_writer_writes(tcp, login, capsys):
-    assert main(["index", DOCUMENTS, "--store", login("writer")]) == 0
-    capsys.readouterr()
+    told(capsys, "index", DOCUMENTS, "--store", login("writer"))
     reading = (
         ["search", "animals", "--hybrid", "--filter", "year>2000"], ["search", "animals", "--exact"], ["similar", "3"],
         ["collections"], ["collections", "documents"], ["database"], ["trends"], ["duplicates"],

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from index_worker import HashEncoder
-from refusals import refused
+from refusals import refused, told
 from store_places import new_store, postmaster, store_place, unit_vectors
 
 from conftest import SENTENCES, save_both
@@ -47,8 +47,7 @@ def shards(tmp_path):
 
 def test_documents_cannot_act_on_the_terminal(shards, capsys, tmp_path):
     for command in (["similar", "0"], ["duplicates"], ["trends", "--by", "k"], ["similar", "0", "--json"]):
-        assert main([*command, "--store", shards]) == 0
-        shown = capsys.readouterr()
+        shown = told(capsys, *command, "--store", shards)
         assert "clears" in shown.out
         assert not any(character in shown.out + shown.err for character in "\x1b\x9b\u202e")
 
@@ -78,8 +77,7 @@ def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, b
 def test_shards_of_a_byte_or_a_bit_a_number(tmp_path, capsys, storage):
     text, where = str(tmp_path / "texts.txt"), str(tmp_path / "shards")
     Path(text).write_text("\n".join([*SENTENCES, SENTENCES[3]]))
-    assert main(["index", text, "--output", where, "--storage", storage]) == 0
-    capsys.readouterr()
+    told(capsys, "index", text, "--output", where, "--storage", storage)
     assert main(["search", SENTENCES[3], "--store", where, "-k", "2", "--json"]) == 0
     hits = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [hit["text"] for hit in hits] == [SENTENCES[3]] * 2
@@ -94,8 +92,7 @@ def test_hits_below_a_score_are_left_out(capsys, tmp_path):
     (tmp_path / "corpus.txt").write_text("\n".join(SENTENCES))
     assert main(["index", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out")]) == 0
     search = ["search", "tide", "--store", str(tmp_path / "out"), "-k", "3", "--min_score"]
-    assert main([*search, "0.99"]) == 0
-    assert "left out: 3 of 3 hits, with a score below 0.99\nno hits" in capsys.readouterr().err
+    assert "left out: 3 of 3 hits, with a score below 0.99\nno hits" in told(capsys, *search, "0.99").err
     assert "--min_score" in refused(capsys, *search, "2")
 
 
@@ -125,8 +122,7 @@ def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tm
     (folder / "notes").write_text("mine too")
     for command, output in (("duplicates", groups), ("trends", folder)):
         assert "give --overwrite" in refused(capsys, command, "--store", shards, "-o", str(output))
-        assert main([command, "--store", shards, "-o", str(output), "--overwrite"]) == 0
-        capsys.readouterr()
+        told(capsys, command, "--store", shards, "-o", output, "--overwrite")
     assert "mine" not in groups.read_text() + (folder / "trends.csv").read_text()
     assert (folder / "notes").read_text() == "mine too"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -146,8 +142,7 @@ def test_numbers_out_of_range(shards, capsys):
     for k in (str(2**70), "0", "-1"):
         assert "give a number from 1 to 100,000" in refused(capsys, "similar", "0", "-k", k, "--store", shards)
     assert "--limit -1" in refused(capsys, "duplicates", "--limit", "-1", "--store", shards)
-    assert main(["duplicates", "--limit", "0", "--threshold", "0.01", "--store", shards]) == 0
-    assert "groups" in capsys.readouterr().err
+    assert "groups" in told(capsys, "duplicates", "--limit", "0", "--threshold", "0.01", "--store", shards).err
     assert "--seed" in refused(capsys, "trends", "--seed", "-1", "--store", shards)
 
 
@@ -170,8 +165,7 @@ def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, c
 def test_a_column_that_is_there_is_not_said_to_be_in_none_of_the_files(column, tmp_path, capsys):
     (tmp_path / "corpus.csv").write_text("title,text\na,the cat\nb,the dog\n")
     command = ["index", tmp_path / "corpus.csv", "-m", "static-minilm", "--output", tmp_path / "out"]
-    assert main([*map(str, command), "--columns", column]) == 0
-    said = capsys.readouterr().err
+    said = told(capsys, *command, "--columns", column).err
     assert "2 of 2 rows added" in said
     assert "in none of the files" not in said
 
@@ -209,8 +203,7 @@ def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, 
             store.drop()  # nothing was in the way
         assert "the model broke" in refused(capsys, *command)
     assert main(command) == 0
-    assert main(["similar", "0", *where]) == 0
-    capsys.readouterr()
+    told(capsys, "similar", "0", *where)
     with monkeypatch.context() as patched:
         patched.setattr(SentenceEncoder, "encode_stream", breaks)
         (tmp_path / "more.txt").write_text("the bird\n")
@@ -322,10 +315,8 @@ def test_the_same_model_in_another_folder_goes_on_and_is_found_there(place, tmp_
 def test_collections_are_described_and_deleted(place, shards, capsys):
     assert "--split_into" in refused(capsys, "index", shards, "--store", place, "--split_into", "lines")
     store = ["--store", place]
-    assert main(["index", shards, *store, "--collection", "talks"]) == 0
-    capsys.readouterr()
-    assert main(["collections", "talks", *store]) == 0
-    shown = capsys.readouterr().out
+    told(capsys, "index", shards, *store, "--collection", "talks")
+    shown = told(capsys, "collections", "talks", *store).out
     for words in ("documents    4\n", "8 dimensions as halfvec, index hnsw", "m (fingerprint f)",
                   "k (text), year (number)", "corpus, 4 rows in 1 of 1 shards"):  # fmt: skip
         assert words in shown
@@ -368,8 +359,7 @@ def test_groups_of_a_file_with_a_typical_text(capsys, tmp_path):
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
     output = tmp_path / "groups.csv"
     group = ["group", str(tmp_path / "t.jsonl"), "--threshold", "0.5", "--min_community_size", "2"]
-    assert main([*group, "--output", str(output)]) == 0
-    printed = capsys.readouterr()
+    printed = told(capsys, *group, "--output", output)
     assert printed.out.startswith("3 texts: ")
     assert printed.err.endswith("1 groups of 3 of 5 texts\n")
     header, *rows = output.read_text().splitlines()

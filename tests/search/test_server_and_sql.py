@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from refusals import refusal
 from store_places import new_store, postmaster, store_place, unit_vectors
 
 import contrastive_st.search
@@ -165,9 +166,8 @@ def test_databases_collections_and_columns_of_any_name(place):
                 assert (hit.id, hit.text) == (number, name.replace("\0", "\ufffd").replace("\ud800", "\ufffd"))
                 assert store.count(str(Condition(name, "=", (name,)))) == 1
             for name in [*HOSTILE, "a\nb", "", "docs_texts", "_deleted", "x" * 33, "Docs", "pg\0"]:
-                with pytest.raises(InputError, match="valid") as caught:
+                with refusal("valid"):
                     VectorStore.create(server.dsn, name, **made)
-                assert "\n" not in str(caught.value)
             assert VectorStore.names(store.database) == {"docs": "docs"}
 
 
@@ -238,9 +238,8 @@ def test_root_without_an_account_is_told_how_to_make_one(place, monkeypatch):
     monkeypatch.setattr(module, "ACCOUNTS", ("no-such-account", "nor-this"))
     started = []
     monkeypatch.setattr(subprocess, "run", lambda *args, **options: started.append(args))
-    with pytest.raises(InputError, match="account") as caught:
+    with refusal("account"):
         EmbeddedServer(place / "store")
-    assert "\n" not in str(caught.value)
     assert not started
     assert not (place / "store").exists()
 

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from refusals import refusal
 from store_places import new_store, unit_vectors
 
 from contrastive_st.errors import InputError, one_line
@@ -157,9 +158,8 @@ def test_wrong_questions_are_named(stores, kind):
         (lambda: index.get([0, "talk-7"]), "no document talk-7"),
         (lambda: index.get([1 << 70]), "64 bits"),
     ):
-        with pytest.raises(InputError, match=message) as caught:
+        with refusal(message):
             call()
-        assert "\n" not in str(caught.value)
 
 
 def test_wrong_input_is_named(stores, place):
@@ -176,9 +176,8 @@ def test_wrong_input_is_named(stores, place):
         (lambda: new_store(place, "n", storage="int8"), "int8"),
         (lambda: open_index(f"{place}/nothing"), "no store in"),
     ):
-        with pytest.raises(InputError, match=message) as caught:
+        with refusal(message):
             call()
-        assert "\n" not in str(caught.value)
     with pytest.raises(Unreachable) as refused:
         VectorStore("postgresql://nobody:secret@127.0.0.1:1/x")
     assert "host=127.0.0.1" in one_line(refused.value)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from refusals import refusal, told
 from store_places import new_store, unit_vectors
 
 from contrastive_st import paraphrase_mining
@@ -38,9 +39,8 @@ def exact(*given):
 def test_ids_are_integers_or_texts(store, wrong):
     for call in (as_ids, store.delete, store.get, store.vectors, exact([1], ["a"]).get,
                  lambda ids: store.upsert(ids, ["x"], unit_vectors(1)), lambda ids: exact(ids, ["x"])):  # fmt: skip
-        with pytest.raises(InputError, match=r"not an id|give a list") as caught:
+        with refusal(r"not an id|give a list"):
             call(wrong)
-        assert "\n" not in str(caught.value)
     assert sorted(hit.text for hit in store.get([1, 2, 3])) == ["a", "b", "c"]
 
 
@@ -105,9 +105,8 @@ def test_what_json_cannot_hold_is_converted(store):
                                    [{"a": 1j}]])  # fmt: skip
 def test_other_metadata_is_refused_in_one_line(store, wrong):
     for call in (lambda: store.upsert([60], ["x"], unit_vectors(1), wrong), lambda: exact([60], ["x"], wrong)):
-        with pytest.raises(InputError, match="metadata") as caught:
+        with refusal("metadata"):
             call()
-        assert "\n" not in str(caught.value)
     assert store.columns() == ["n"]
     assert store.known([60]) == []
 
@@ -118,8 +117,7 @@ def test_commands_keep_what_json_lines_can_say(tmp_path, capsys):
     rows = ['{"id": 9007199254740993, "text": "the sea", "score": NaN, "day": "2024-05-01", "big": 1e999}',
             '{"id": 2, "text": "the sea at night", "score": 2.5, "day": "2023-05-01"}']  # fmt: skip
     (tmp_path / "c.jsonl").write_text("\n".join(rows))
-    assert main(["index", str(tmp_path / "c.jsonl"), "-o", str(tmp_path / "shards")]) == 0
-    capsys.readouterr()
+    told(capsys, "index", tmp_path / "c.jsonl", "-o", tmp_path / "shards")
     assert main(["search", "sea", "--store", str(tmp_path / "shards"), "--json", "--filter", "day>=2024"]) == 0
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["id"] == str(BIG)
 

@@ -7,13 +7,7 @@ import torch
 from datasets import Dataset
 
 from conftest import SENTENCES
-from contrastive_st import (
-    BertForCL,
-    ContrastiveTrainer,
-    ContrastiveTrainingArguments,
-    DropoutPairCollator,
-    tokenize,
-)
+from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, tokenize
 from contrastive_st.training.callbacks import Throughput
 from contrastive_st.training.gradcache import Chunks
 

@@ -35,6 +35,20 @@ def tiny_bert(tokenizer, **changes):
     return BertConfig(vocab_size=len(tokenizer), **{**shape, "max_position_embeddings": 20, **changes})
 
 
+def tokenizer_of_words(words, between="", pad="[PAD]", unknown="[UNK]", **options):
+    """A tokenizer of these words and pieces of words; special tokens stand around a text as `between` says."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token=unknown))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = [(words[i], i) for i in (2, 3)]
+    if between:
+        inner.post_processor = processors.TemplateProcessing(between, special_tokens=special)
+    named = {"pad_token": pad, "unk_token": unknown, "cls_token": words[2], "sep_token": words[3]}
+    return PreTrainedTokenizerFast(tokenizer_object=inner, **named, **options)
+
+
 def sentence_transformers_folder(
     folder, model, tokenizer, modes, dense=(), normalize=False, include_prompt=True, length=None, lower=False, **use
 ):

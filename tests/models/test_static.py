@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from refusals import error_of
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+from small_checkpoints import tokenizer_of_words
+from transformers import AutoModel, AutoTokenizer
 
 from contrastive_st import AutoModelForCL, ContrastiveTrainer, ContrastiveTrainingArguments, PairCollator, cli
 from contrastive_st.errors import InputError
@@ -34,20 +34,12 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "dog", "sat", "ran", 
 TEXTS = ["the cat sat .", "", "a red dog ran", "zebra cats", "the the the cat", "zebra", "a " * 900 + "cat"]
 
 
-def tokenizer():
-    vocabulary = {word: number for number, word in enumerate(WORDS)}
-    inner = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=inner, **special)
-
-
 @pytest.fixture
 def folder(tmp_path, request):
     storage = getattr(request, "param", "float32")
     if storage == "shipped":
         return SHIPPED
-    own = static_tokenizer(tokenizer())
+    own = static_tokenizer(tokenizer_of_words(WORDS))
     table = np.random.default_rng(0).normal(size=(len(WORDS), 8))
     table[silent_ids(own)] = 0
     model = StaticEncoder.from_table(table)
@@ -97,7 +89,7 @@ def test_vectors_of_sentence_transformers_are_copied_whole(layout, tmp_path):
     from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
 
     table = np.random.default_rng(0).normal(size=(len(WORDS), 8)).astype(np.float32)
-    modules = [StaticEmbedding(tokenizer().backend_tokenizer, embedding_weights=table), Normalize()]
+    modules = [StaticEmbedding(tokenizer_of_words(WORDS).backend_tokenizer, embedding_weights=table), Normalize()]
     library.SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(tmp_path / "peer"))
     place = {"flat": "", "0_StaticEmbedding": "0_StaticEmbedding"}.get(layout, "table")
     if place:
@@ -178,7 +170,7 @@ def test_projection_holds_the_principal_directions():
 
 def test_fit_copies_a_teacher_that_is_a_mean_of_words():
     rng = np.random.default_rng(3)
-    own = static_tokenizer(tokenizer())
+    own = static_tokenizer(tokenizer_of_words(WORDS))
     secret = rng.normal(size=(len(WORDS), 4))
     secret[silent_ids(own)] = 0
     texts = [" ".join(rng.choice(WORDS[4:12], size=rng.integers(1, 7))) for _ in range(3000)]
@@ -187,7 +179,7 @@ def test_fit_copies_a_teacher_that_is_a_mean_of_words():
         ids = [own(text)["input_ids"] for text in batch]
         return np.array([secret[row].mean(0) if row else np.zeros(4) for row in ids])
 
-    model, fitted = fit_static(teacher, iter(texts), tokenizer(), dim=4, batch_size=1000)
+    model, fitted = fit_static(teacher, iter(texts), tokenizer_of_words(WORDS), dim=4, batch_size=1000)
     found = SentenceEncoder(model, fitted).encode(texts[:200])
     gram, wanted = found @ found.T, teacher(texts[:200])
     wanted = (wanted / np.linalg.norm(wanted, axis=1, keepdims=True)) @ (
@@ -199,7 +191,7 @@ def test_fit_copies_a_teacher_that_is_a_mean_of_words():
 
 def test_the_prior_weighs_tokens_by_their_share_of_the_text():
     """SIF's weight `a / (a + p)` with p by Zipf's law, a share: the p of all tokens sum to one."""
-    own = static_tokenizer(tokenizer())
+    own = static_tokenizer(tokenizer_of_words(WORDS))
     vectors = np.random.default_rng(5).normal(size=(len(own), 6))
     found = token_prior(lambda batch: vectors, own)
     harmonic = sum(1 / rank for rank in range(1, len(own) + 1))
@@ -216,7 +208,7 @@ def test_the_prior_weighs_tokens_by_their_share_of_the_text():
 )
 def test_bad_input_is_one_line(texts, dim, vectors, message):
     with pytest.raises(InputError, match=message):
-        fit_static(lambda batch: vectors, texts, tokenizer(), dim=dim)
+        fit_static(lambda batch: vectors, texts, tokenizer_of_words(WORDS), dim=dim)
 
 
 def test_what_is_no_static_model_is_told_in_a_line(tmp_path, folder):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from small_checkpoints import tokenizer_of_words
+from tokenizers import Tokenizer, models
 from transformers import BertConfig, ModernBertConfig, PreTrainedTokenizerFast, RobertaConfig
 
 from contrastive_st.errors import InputError
@@ -28,17 +29,12 @@ FAMILIES = {
 }
 
 
-def tokenizer():
-    inner = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    inner.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=inner, model_max_length=32, **special)
-
-
 def teacher(family):
     torch.manual_seed(0)
-    return SentenceEncoder(AutoModelForCL.from_config(FAMILIES[family](), pooling="mean").eval(), tokenizer())
+    return SentenceEncoder(
+        AutoModelForCL.from_config(FAMILIES[family](), pooling="mean").eval(),
+        tokenizer_of_words(WORDS, "[CLS] $A [SEP]", model_max_length=32),
+    )
 
 
 def adapted(model, folder):
@@ -47,7 +43,7 @@ def adapted(model, folder):
     for name, weight in model.named_parameters():
         if "lora_" in name:
             torch.nn.init.normal_(weight)
-    return SentenceEncoder(model, tokenizer())
+    return SentenceEncoder(model, tokenizer_of_words(WORDS, "[CLS] $A [SEP]", model_max_length=32))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -68,12 +64,16 @@ def test_all_layers_are_the_teacher_and_fewer_are_those_layers(family, tmp_path)
 
 
 def test_the_settings_of_an_open_teacher_are_those_of_the_student():
-    own = SentenceEncoder(teacher("bert").model, tokenizer(), max_length=7)
+    own = SentenceEncoder(teacher("bert").model, tokenizer_of_words(WORDS, "[CLS] $A [SEP]"), max_length=7)
     assert student_of(own, [0, 3]).max_length == 7
     student = student_of(own, [0, 3], max_length=5, pooling="max")
     assert (student.max_length, student.pooling, own.max_length) == (5, "max", 7)
     own = AutoModelForCL.from_config(FAMILIES["bert"](), pooling="mean", loss="tsdae")  # its decoder has layers, too
-    student = student_of(SentenceEncoder(own, tokenizer()), [0, 3], loss="embedding_distillation").model.state_dict()
+    student = student_of(
+        SentenceEncoder(own, tokenizer_of_words(WORDS, "[CLS] $A [SEP]", model_max_length=32)),
+        [0, 3],
+        loss="embedding_distillation",
+    ).model.state_dict()
     name = "bert.encoder.layer.{}.output.dense.weight"
     torch.testing.assert_close(student[name.format(1)], own.state_dict()[name.format(3)])
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, PreTrainedTokenizerFast, RobertaConfig
+from small_checkpoints import tokenizer_of_words
+from transformers import BertConfig, RobertaConfig
 
+from conftest import save_both
 from contrastive_st.cli import _parser
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
@@ -54,12 +55,7 @@ def work(tmp_path_factory):
         max_position_embeddings=40, pad_token_id=0, bos_token_id=2, eos_token_id=3, initializer_range=0.5,
     )  # fmt: skip
     model = AutoModelForCL.from_config(config, pooling="mean")
-    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    inner.post_processor = processors.TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)])
-    special = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>"}
-    model.save_pretrained(folder / "teacher")
-    PreTrainedTokenizerFast(tokenizer_object=inner, model_max_length=32, **special).save_pretrained(folder / "teacher")
+    save_both(model, tokenizer_of_words(WORDS, "<s> $A </s>", *WORDS[:2], model_max_length=32), folder / "teacher")
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS[20:], size=rng.integers(2, 7))) for _ in range(300)]
     (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -195,11 +191,8 @@ def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work):
 
 def test_a_layer_student_trains_with_the_types_that_it_has_in_use(tmp_path):
     """With a tokenizer that gives types to special tokens, as that of XLNet does."""
-    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
-    inner.post_processor = processors.TemplateProcessing("<s>:1 $A:0 </s>:1", special_tokens=[("<s>", 2), ("</s>", 3)])
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="<pad>", model_input_names=["input_ids", "token_type_ids", "attention_mask"]
-    )
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    tokenizer = tokenizer_of_words(WORDS, "<s>:1 $A:0 </s>:1", *WORDS[:2], model_input_names=names)
     config = BertConfig(
         vocab_size=len(WORDS), hidden_size=12, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
         initializer_range=1.0,

@@ -80,29 +80,25 @@ def assert_same(ours, theirs):
     assert not [name for name in ours if not torch.equal(ours[name], theirs[name])]
 
 
-def test_a_finished_run_takes_no_further_step_and_says_so(make, tmp_path, caplog):
-    first = make()
+EPOCH = {"save_strategy": "epoch"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "steps"),
+    [({}, 4), ({**EPOCH, "max_steps": 8}, 8), ({**EPOCH, "max_steps": -1, "num_train_epochs": 1}, 8)],
+)
+def test_a_finished_run_takes_no_further_step_and_says_so(make, ends, steps, caplog):
+    first = make(**ends)
     first.train()
     torch.manual_seed(9)
-    again = make()
+    again = make(**ends)
     caplog.clear()  # of the first run, which other tests may have set to be logged
     with caplog.at_level(logging.INFO):
-        assert again.train(resume_from_checkpoint=True).global_step == 4
-    assert "the run is finished (step 4 of 4)" in caplog.text
+        assert again.train(resume_from_checkpoint=True).global_step == steps
+    assert f"the run is finished (step {steps} of {steps})" in caplog.text
     assert "mean loss" not in caplog.text  # of no steps
     assert_same(weights_of(again), weights_of(first))
-    assert not any("loss" in row and row["step"] > 4 for row in again.state.log_history)
-
-
-@pytest.mark.parametrize("ends", [{"max_steps": 8}, {"max_steps": -1, "num_train_epochs": 1}])
-def test_a_run_that_ended_with_an_epoch_is_finished_too(make, ends, caplog):
-    first = make(**ends, save_strategy="epoch")
-    first.train()
-    again = make(**ends, save_strategy="epoch")
-    with caplog.at_level(logging.WARNING):
-        assert again.train(resume_from_checkpoint=True).global_step == 8
-    assert "the run is finished (step 8 of 8)" in caplog.text
-    assert_same(weights_of(again), weights_of(first))
+    assert not any("loss" in row and row["step"] > steps for row in again.state.log_history)
 
 
 CHANGES = [

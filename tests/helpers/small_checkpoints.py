@@ -49,6 +49,14 @@ def tokenizer_of_words(words, between="", pad="[PAD]", unknown="[UNK]", **option
     return PreTrainedTokenizerFast(tokenizer_object=inner, **named, **options)
 
 
+def peer_vectors(folder, texts, **options):
+    """The vectors that sentence-transformers gives of a folder; skips where it is not installed."""
+    import pytest  # which the processes that tests start do without
+
+    library = pytest.importorskip("sentence_transformers")
+    return library.SentenceTransformer(str(folder), device="cpu").encode(texts, show_progress_bar=False, **options)
+
+
 def sentence_transformers_folder(
     folder, model, tokenizer, modes, dense=(), normalize=False, include_prompt=True, length=None, lower=False, **use
 ):

@@ -39,6 +39,6 @@ def test_bad_input_ends_in_one_line(launch, code, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="processes cannot be forked")
 def test_processes_start_warm_after_an_import_of_peft(monkeypatch):
     """It sets this variable; if that counted, each process of a session would import everything anew, for seconds."""
+    command = [python_with_package(), "-c", "import sys; print('peft' in sys.modules)"]
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "here")
-    code = "import sys; print('peft' in sys.modules)"
-    assert subprocess.check_output([python_with_package(), "-c", code], text=True) == "True\n"
+    assert subprocess.check_output(command, text=True) == "True\n"

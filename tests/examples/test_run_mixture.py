@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 import torch
-from refusals import error_of
+from refusals import error_of, refusal
 from scripts import load
 
 from conftest import SENTENCES
-from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
+from contrastive_st import SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.losses import CoSENTLoss, InfoNCE, SoftmaxLoss
 
@@ -154,10 +154,8 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG, ids=lambda text: WRONG[text])
 def test_what_is_wrong_with_a_file_is_one_line(folder, text):
     (folder / "mix.yaml").write_text(text + "\n")
-    with pytest.raises(InputError, match=WRONG[text]) as told:
+    with refusal(rf"^{folder / 'mix.yaml'}.*{WRONG[text]}"):
         read_mixture(str(folder / "mix.yaml"))
-    assert str(told.value).startswith(str(folder / "mix.yaml"))
-    assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -176,16 +174,7 @@ def test_bad_calls_are_one_line(folder, monkeypatch, capsys, flags, words):
     assert words in error_of(capsys, "train", *flags[:2], *TINY, "--output_dir", "out", *flags[2:])
 
 
-def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, monkeypatch):
-    seen, step = {}, ContrastiveTrainer.training_step
-
-    def looked_at(self, model, inputs, *args):
-        first = zip(inputs["input_ids"][0], inputs["text_mask"][0], strict=True)
-        read = [self.processing_class.decode(ids[own == 0], skip_special_tokens=True) for ids, own in first]
-        seen[len(read), read[0]] = read
-        return step(self, model, inputs, *args)
-
-    monkeypatch.setattr(ContrastiveTrainer, "training_step", looked_at)
+def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, prompts_read):
     own = (
         MIX.replace("    weight: 2", '    prompts: {query: "the cat ", document: "old town "}\n    weight: 2')
         + STREAMED
@@ -194,8 +183,8 @@ def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, 
     flags = ["--prompts", "query=a dog ", "document=quiet ", "topic=rain ", "--default_prompt_name", "topic",
              "--include_prompt", "false", "--max_steps", "8", "--output_dir", str(folder / "out")]  # fmt: skip
     assert main(["train", "--mixture", str(folder / "mix.yaml"), *flags, *TINY]) == 0
-    wanted = [["the cat", "old town", "old town"], ["a dog", "quiet"], ["rain", "rain"]]
-    assert sorted(seen.values()) == sorted(wanted)
+    wanted = {("the cat", "old town", "old town"), ("a dog", "quiet"), ("rain", "rain")}
+    assert set(map(tuple, prompts_read)) == wanted
     encoder = SentenceEncoder(folder / "out")
     assert encoder.prompts == {"query": "a dog ", "document": "quiet ", "topic": "rain "}
     assert not encoder.checkpoint.include_prompt

@@ -135,9 +135,6 @@ def test_two_frames_are_a_pair():
         tokenize_frames(["ACGT"], tokenizer, 3)
 
 
-# ------------------------------------------------------------------ every loss trains on them
-
-
 # ------------------------------------------------------------------ families
 
 

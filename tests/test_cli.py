@@ -2,7 +2,6 @@
 
 import io
 import re
-import resource
 import shlex
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 import transformers
 from datasets import Dataset
 from refusals import error_of, refused, told
+from small_files import full_disk
 
 from conftest import SENTENCES
 from contrastive_st import SentenceEncoder, doctor, terminal
@@ -139,12 +139,8 @@ def test_an_existing_file_is_kept_unless_told_otherwise(checkpoint, tmp_path, st
 @pytest.mark.parametrize("name", ["a.npy", "a.parquet"])
 def test_a_full_disk_leaves_no_truncated_file(checkpoint, tmp_path, stdin, capsys, name):
     stdin(b"a cat\n" * 2000)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
+    with full_disk():
         assert main(["encode", "-m", checkpoint, "-o", str(tmp_path / name)]) == 2
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert capsys.readouterr().err.startswith(f"error: {tmp_path / name} cannot be written: ")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from made_documents import pdf_of
+from refusals import refusal
 
 from contrastive_st.data import SentenceCorpus, read_examples, read_texts
 from contrastive_st.data.reading import open_table
@@ -27,13 +28,8 @@ TABLES = [door for door in DOORS if door not in ("lines", "sentences")]
 
 
 def refused(door, source, *fragments):
-    with pytest.raises(InputError) as caught:
+    with refusal("", *fragments):
         DOORS[door](str(source))
-    message = str(caught.value)
-    assert "\n" not in message
-    assert len(message) < 1000
-    for fragment in fragments:
-        assert fragment in message, message
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -34,8 +34,11 @@ def error_of(capsys, *arguments):
 
 
 @contextmanager
-def refusal(words):
-    """An error for the user, of one line that has these words (a regular expression): no traceback shows a second."""
+def refusal(words, *parts):
+    """An error for the user: a line, and no long one, that has these words (a regular expression) and these parts."""
     with pytest.raises(InputError, match=words) as caught:
         yield
-    assert "\n" not in str(caught.value)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 1000
+    assert [part for part in parts if part not in message] == [], message

@@ -6,7 +6,9 @@ import gzip
 import io
 import json
 import lzma
-from collections.abc import Mapping
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,3 +56,14 @@ def put(folder, name, content):
     else:
         path.write_bytes(zipped(content.encode() if isinstance(content, str) else content))
     return path
+
+
+@contextmanager
+def full_disk(size: int = 1000) -> Iterator[None]:
+    """No file may grow past this size, which ends a write as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

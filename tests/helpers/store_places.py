@@ -100,6 +100,12 @@ def new_store(place, name="documents", **options):
     return VectorStore.create(place, name, **{"model": "m", "fingerprint": "f", "dimension": 8, **options})
 
 
+def store_of(encoder, place, name, **options):
+    """An empty collection of the vectors of an encoder."""
+    made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
+    return new_store(place, name, **{**made, **options})
+
+
 def by_words(index, text, k=10, filter=None):
     """The ids of the best documents by words alone, of a store or of a folder of shards."""
     from contrastive_st.search.filters import as_filter

@@ -1,7 +1,6 @@
 """What would be pushed is told without a word to the Hub; what is pulled or converted appears whole."""
 
 import json
-import resource
 import shutil
 import socket
 
@@ -9,6 +8,7 @@ import pytest
 from refusals import refused, told
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
+from small_files import full_disk
 
 from conftest import save_both
 from contrastive_st import BertForCL
@@ -72,7 +72,11 @@ def test_folders_of_sentence_transformers_are_pushed_whole(layout, checkpoint, t
 
 def test_a_dry_run_refuses_what_a_push_refuses(checkpoint, capsys):
     (checkpoint / "model.safetensors").unlink()
-    assert "has no safetensors weights" in refused(capsys, "push", str(checkpoint), "alice/model", "--dry_run")
+    push = ["push", checkpoint, "alice/model", "--dry_run"]
+    assert "has no safetensors weights" in refused(capsys, *push)
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps(config | {"exported": {"backend": "onnx"}}))
+    assert "has no exported graph" in refused(capsys, *push)
 
 
 OWN = ("README.md", "LICENSE", ".gitattributes", "image.png", "pairs.csv", "last-checkpoint/model.safetensors")
@@ -119,12 +123,6 @@ def test_files_made_of_the_weights_stay_while_these_are_the_same():
     assert {"adapter_config.json", "adapter_model.safetensors"} <= set(pushing.former_files(there, same))
 
 
-def test_an_exported_folder_without_its_graph_is_refused(checkpoint, capsys):
-    config = json.loads((checkpoint / "config.json").read_text())
-    (checkpoint / "config.json").write_text(json.dumps(config | {"exported": {"backend": "onnx"}}))
-    assert "has no exported graph" in refused(capsys, "push", str(checkpoint), "alice/model", "--dry_run")
-
-
 @pytest.mark.parametrize(
     "command",
     [["convert", "{model}", "{target}", "--to", "backbone"], ["card", "{model}", "--output", "{target}"]],
@@ -135,12 +133,8 @@ def test_a_full_disk_or_a_name_that_is_too_long_leaves_nothing_behind(checkpoint
         code = main([word.format(model=checkpoint, target=target) for word in command])
         return code, capsys.readouterr().err
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))  # no file may grow past it: as a full disk
-    try:
+    with full_disk(200):
         code, err = run(tmp_path / "new")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert code == 2
     assert "cannot be written: " in err
     assert [path for path in tmp_path.rglob("*") if path.is_file() and checkpoint not in path.parents] == []

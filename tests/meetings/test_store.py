@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from store_places import by_words, postmaster, store_place
+from store_places import by_words, postmaster, store_of, store_place
 from warm_python import python_with_package
 
 from contrastive_st import SentenceEncoder
@@ -446,9 +446,7 @@ class Meetings(RuleBasedStateMachine):
         if name in self.names[place] or name in self.aliases[place]:
             return
         self.made += 1
-        encoder = WORLD.encoders[""]
-        by = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
-        made = VectorStore.create(WORLD.places[place][0], name, storage=storage, **by)
+        made = store_of(WORLD.encoders[""], WORLD.places[place][0], name, storage=storage)
         assert made.made
         made.close()
         self.names[place][name] = Held(place, "", storage)

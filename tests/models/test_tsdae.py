@@ -6,6 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from refusals import refusal
 from scripts import load
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
@@ -190,10 +191,8 @@ def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, 
     ],
 )
 def test_what_does_not_go_with_it_is_one_line(args, words, text_file, tmp_path):
-    with pytest.raises(InputError) as caught:
+    with refusal("", words):
         run(text_file, tmp_path / "out", *args)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_other_families_and_other_rows_are_one_line(tokenizer, bert_config, batch):

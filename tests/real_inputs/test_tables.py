@@ -14,6 +14,7 @@ import datasets
 import numpy as np
 import pyarrow as pa
 import pytest
+from refusals import refusal
 from small_files import lines, put
 
 from contrastive_st.data import read_examples, tokenize, word_tokenizer
@@ -252,10 +253,8 @@ def test_read(name, content, kind, first, tmp_path):
 @pytest.mark.parametrize(("name", "content", "words"), REFUSED, ids=[case[0] for case in REFUSED])
 def test_refused(name, content, words, tmp_path):
     path = tmp_path / name if content is None else put(tmp_path, name, content)
-    with pytest.raises(InputError) as caught:
+    with refusal("", words):
         read_examples(str(path))
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_what_is_recognized_is_logged(tmp_path, caplog):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from refusals import refused, told
 from search_fakes import WordEncoder
+from store_places import store_of
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.migration.moving import Move, finish
@@ -45,8 +46,7 @@ OLD, NEW, OTHER = Words(20, "old", "old"), Words(24, "new", "new"), Words(4, "ot
 
 
 def made(place, name, encoder=OLD, index="hnsw", count=COUNT, **options):
-    by = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
-    store = VectorStore.create(place, name, **by, pool=3, **options)
+    store = store_of(encoder, place, name, pool=3, **options)
     texts = [text_of(i) for i in range(count)]
     store.upsert(range(count), texts, encoder.encode(texts), [{"i": i} for i in range(count)])
     store.build_index(index)
@@ -315,8 +315,7 @@ def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
     assert main([*move, "--rollback", "--finish"]) == 2
 
     encoder, texts = open_encoder(), [text_of(i) for i in range(60)]
-    by = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
-    with VectorStore.create(place, "rolled", **by) as rolled:  # with vectors that are not those of its texts
+    with store_of(encoder, place, "rolled") as rolled:  # with vectors that are not those of its texts
         rolled.upsert(range(60), texts, np.roll(encoder.encode(texts), 7, axis=0))
     code = main(["migrate", "rolled", "--model", one_layer, *store])
     assert (code, "are not those of the texts" in capsys.readouterr().err) == (2, True)

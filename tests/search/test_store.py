@@ -204,8 +204,8 @@ def test_a_schema_of_another_version_is_refused(place, by, fix):
         store.drop()
 
 
-def codes(store):
-    """The code of each document as the store has it, and as its vector gives it."""
+def check_codes(store, count):
+    """The store has the code of so many documents, as the vector of each gives it."""
     from contrastive_st.search.postgres.copying import signs_of
 
     statement = f"SELECT id, code::text FROM contrastive_st.{store.collection}_codes ORDER BY id"
@@ -214,7 +214,8 @@ def codes(store):
     for numbers, _, _, vectors in store.scan():
         rows = ("".join("01"[int(bit)] for bit in row) for row in signs_of(vectors))
         wanted += zip(numbers.tolist(), rows, strict=True)
-    return had, wanted
+    assert had == wanted
+    assert len(had) == count
 
 
 def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
@@ -230,18 +231,14 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
         add(0, slice(100, 150))
         store.upsert([3, 200], TEXTS[3:5], -VECTORS[3:5])
         store.delete([4, 101])
-        had, wanted = codes(store)
-        assert had == wanted
-        assert len(had) == 149
+        check_codes(store, 149)
         assert ids(store.search(-VECTORS[3], 1)[0]) == [3]
         assert "on disk" in store.describe()["collection"]
         store.build_index("hnsw")
         add(1, slice(150, 160))
         assert store.database.rows("SELECT to_regclass('contrastive_st.coded_codes')") == [(None,)]
         store.build_index("binary")
-        had, wanted = codes(store)
-        assert had == wanted
-        assert len(had) == 159
+        check_codes(store, 159)
         store.drop()
 
 
@@ -276,9 +273,7 @@ def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch
             go.set()
             writing.result(30)
         building.result(30)
-        had, wanted = codes(store)
-        assert had == wanted
-        assert len(had) == 101
+        check_codes(store, 101)
         store.drop()
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 from refusals import refused
+from store_places import store_of
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
 pytest.importorskip("prometheus_client", reason="the API needs the extra api")
@@ -43,9 +44,7 @@ def deep(count):
 
 @pytest.fixture(scope="module")
 def store(place):
-    encoder = open_encoder()
-    made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
-    with VectorStore.create(place, "talks", **made) as store:
+    with store_of(open_encoder(), place, "talks") as store:
         yield store
 
 
@@ -90,8 +89,7 @@ def test_a_database_that_is_down_is_answered_soon_in_json(http, store, monkeypat
 
 def test_a_collection_that_is_deleted_while_it_is_served(store):
     model = Served(open_encoder())
-    made = {"model": "m", "fingerprint": model.encoder.fingerprint, "dimension": model.encoder.dimension}
-    with VectorStore.create(store.database.where, "gone", **made) as gone:
+    with store_of(model.encoder, store.database.where, "gone") as gone:
         app = make_api({"static-minilm": model}, {"gone": IndexServed(gone, model)})
         with TestClient(app, base_url="http://localhost") as client, VectorStore(store.database.where, "gone") as other:
             other.drop()
@@ -236,10 +234,9 @@ def test_a_server_opens_the_model_of_the_collection_that_has_the_name_now(http, 
     upsert = lambda text: http.post("/upsert", json={"documents": [{"id": 1, "text": text}]}, headers=WRITE)
     found = lambda: [hit["text"] for hit in http.post("/search", json={"query": "text"}, headers=READ).json()["hits"]]
     encoder = open_encoder(model := str(ROOT / "model_cards" / "minilm-1-layer"))
-    made = {"model": model, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
     upsert("the former text")
     session = SearchSession([Source("talks", store.live(), open_encoder())])
-    with VectorStore.create(store.database.where, "richer", **made) as richer:
+    with store_of(encoder, store.database.where, "richer", model=model) as richer:
         richer.upsert([1], ["the richer text"], encoder.encode_document(["the richer text"]))
         naming.swap(store.database, "talks", "richer")
         assert found() == ["the richer text"]
@@ -255,11 +252,10 @@ def test_a_server_opens_the_model_of_the_collection_that_has_the_name_now(http, 
 def test_the_map_is_of_the_collection_as_it_is(store, monkeypatch):
     monkeypatch.setattr("contrastive_st.serve.session.REST", 0)
     encoder = open_encoder()
-    made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
     texts = {kind: [f"the {kind} {word}" for word in ("ship", "tide", "gull", "net")] for kind in ("sea", "kitchen")}
     with ExitStack() as opened:
         for name, kind in (("other", "kitchen"), ("drawn", "sea")):
-            drawn = opened.enter_context(VectorStore.create(store.database.where, name, **made))
+            drawn = opened.enter_context(store_of(encoder, store.database.where, name))
             drawn.upsert(range(4), texts[kind], encoder.encode_document(texts[kind]))
         session = SearchSession([Source("drawn", drawn, encoder)])
         look = lambda: (session.map("drawn").sample.texts, session.sizes["drawn"])
@@ -281,7 +277,7 @@ def test_the_map_is_of_the_collection_as_it_is(store, monkeypatch):
         monkeypatch.setattr("contrastive_st.serve.session.REST", 0)
         assert session.map("drawn").sample.texts == ["the garden", "a gull", texts["kitchen"][2]]
         drawn.drop()
-        again = opened.enter_context(VectorStore.create(store.database.where, "drawn", **made))
+        again = opened.enter_context(store_of(encoder, store.database.where, "drawn"))
         again.upsert(range(3), texts["sea"][:3], encoder.encode_document(texts["sea"][:3]))
         assert look() == (texts["sea"][:3], 3)
 

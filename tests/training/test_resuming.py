@@ -161,6 +161,14 @@ def test_the_way_around_takes_the_new_learning_rate(begun):
     assert {group["weight_decay"] for group in trainer.optimizer.param_groups} == {0.1, 0.0}
 
 
+@pytest.mark.allow_warnings  # transformers names the batch
+def test_the_record_has_the_batch_of_the_resumed_run(begun, tmp_path):
+    trainer = begun(per_device_train_batch_size=3, allow_changed_resume=True)
+    trainer.train(resume_from_checkpoint=True)
+    record = json.loads((tmp_path / "out" / "checkpoint-4" / "training_metadata.json").read_text())
+    assert record["hyper_parameters"]["per_device_train_batch_size"] == 3
+
+
 def test_the_state_of_another_optimizer_is_never_loaded(begun):
     with pytest.raises(InputError, match="weights"):
         begun(optim="sgd", allow_changed_resume=True).train(resume_from_checkpoint=True)

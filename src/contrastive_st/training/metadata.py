@@ -64,8 +64,8 @@ def training_metadata(trainer: CheckpointTrainer, clock: Clock, extra: JsonObjec
     settings = {**getattr(model.config, "contrastive", {}), **added}
     collator = type(trainer.data_collator).__name__
     tokenizer, of_run = trainer.processing_class, hyper_parameters(args) | {"data_seed": args.order_seed}
-    if batch := trainer.state.train_batch_size:  # less than asked for with auto_find_batch_size
-        of_run["per_device_train_batch_size"] = batch // max(args.n_gpu, 1)
+    # less than asked for with auto_find_batch_size
+    of_run["per_device_train_batch_size"] = trainer._train_batch_size // max(args.n_gpu, 1)
     method = method_of(model.config.model_type, settings, {"collator": collator, "hyper_parameters": of_run})
     rows = None  # of a stream, or of a mixture with one
     with contextlib.suppress(TypeError):

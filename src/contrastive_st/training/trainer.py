@@ -131,7 +131,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         evaluator: called with the model on one process, or on all if its attribute `distributed` is true; an evaluator
             of sentence-transformers, or with its signature, is called with an encoder instead. It returns named
             metrics, also nested, or one number (`evaluator`), which become `eval_...` metrics for the log,
-            `metric_for_best_model` and `load_best_model_at_end`. It must not draw random numbers. May be a list.
+            `metric_for_best_model` and `load_best_model_at_end`. May be a list.
         loss: a `Loss`, or any callable of views `[B, V, d]` that returns a scalar (see `CallableLoss`); by default that
             of the model, or `InfoNCE()` for a module that has none.
         eval_collator: collates validation rows of other roles than the training rows, such as scored pairs while

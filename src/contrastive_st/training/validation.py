@@ -442,7 +442,8 @@ class Validation:
         if self.evaluation is None:
             return {}
         model, state = self.trainer.core, self.trainer.state
-        result = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.trainer.is_fsdp_enabled)
+        with preserved_random_state():  # such as a probe that is fitted draws numbers
+            result = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.trainer.is_fsdp_enabled)
         return {f"{prefix}_{name}": value for name, value in result.items()}
 
     def report_best(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from contrastive_st.distributed import ProcessGather
-from contrastive_st.training import checkpoints, metadata, trainer
+from contrastive_st.training import checkpoints, metadata, trainer, validation
 from contrastive_st.training.momentum import MomentumQueue
 from contrastive_st.training.order import Order
 
@@ -57,6 +57,9 @@ BREAKS = {
     ),
     "evaluation_draws": Break(
         "b", "validation=rows dropout=0.1", trainer, "preserved_random_state", lambda there: nullcontext
+    ),
+    "evaluator_draws": Break(
+        "b", "evaluator=ours dropout=0.1", validation, "preserved_random_state", lambda there: nullcontext
     ),
     "no_epochs": Break("c", "processes=2 loss=mixture resume=3", Order, "on_epoch_begin", _nothing),
     "queue_forgotten": Break("c", "queue=yes resume=1", MomentumQueue, "load", _nothing),

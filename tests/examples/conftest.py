@@ -1,9 +1,13 @@
 """Files that several scripts train on."""
 
+import os
+import signal
+
 import pytest
 
 from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer
+from contrastive_st.training.callbacks import StopOnSigterm
 
 LABELS = ["entailment", "neutral", "contradiction"]
 PAIRS = [(f"{a} {i}", b) for i in range(3) for a in SENTENCES for b in SENTENCES[:3]]
@@ -29,3 +33,17 @@ def prompts_read(monkeypatch):
 
     monkeypatch.setattr(ContrastiveTrainer, "training_step", looked_at)
     return seen
+
+
+@pytest.fixture
+def stop_at_step(monkeypatch):
+    """A function that sends SIGTERM to this process in a step of every run from then on; None: in no step."""
+
+    def stop(step):
+        def begin(self, args, state, control, **kwargs):
+            if state.global_step + 1 == step:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        monkeypatch.setattr(StopOnSigterm, "on_step_begin", begin)
+
+    return stop

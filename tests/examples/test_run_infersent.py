@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from scripts import FEW, load
 from transformers import AutoModel
 
@@ -34,6 +35,18 @@ def test_vectors_of_a_file_stay_and_the_head_may_be_linear(nli, tmp_path):
     load("run_infersent").main(["--train_file", str(nli), "--output_dir", str(tmp_path / "out"), *flags, *FEW])
     table = SentenceEncoder.from_pretrained(tmp_path / "out").model.get_input_embeddings().weight.detach().numpy()
     np.testing.assert_array_equal(table[-len(words) :], vectors)
+
+
+def test_a_resumed_run_lowers_its_rate_as_an_uninterrupted_one(nli, tmp_path):
+    """By the best dev accuracy so far, which a checkpoint holds: it does not rise in these epochs."""
+    flags = ["--train_file", str(nli), "--hidden_size", "4", "--embedding_size", "5", "--head_hidden", "6", *FEW]
+    flags += ["--max_steps", "-1", "--num_train_epochs", "4", "--save_strategy", "epoch", "--learning_rate", "1e-3"]
+    main = load("run_infersent").main
+    main([*flags, "--output_dir", str(tmp_path / "whole")])
+    middle = sorted((tmp_path / "whole").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))[1]
+    main([*flags, "--output_dir", str(tmp_path / "again"), "--resume_from_checkpoint", str(middle)])
+    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("again", "whole"))
+    assert all((ours[name] == theirs[name]).all() for name in theirs)
 
 
 def test_accuracy_counts_the_pairs_whose_label_has_the_highest_score(nli):

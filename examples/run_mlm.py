@@ -14,6 +14,7 @@ saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is c
 
 import itertools
 import sys
+import zlib
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -70,6 +71,19 @@ DEFAULTS = {
     "save_total_limit": 1,
     "dataloader_drop_last": False,
 }
+
+
+class MaskingCollator(DataCollatorForLanguageModeling):
+    """Masks tokens at random; the seed is a hash of the batch, so that a resumed run masks the same tokens.
+
+    Batches are prepared ahead of the steps: after a resume the default generator would not be in the state that it had
+    here in the uninterrupted run.
+    """
+
+    def torch_mask_tokens(self, inputs, *args, **kwargs):
+        """The token ids `[B, L]` with masks, and those to predict, -100 elsewhere."""
+        self.generator = torch.Generator().manual_seed(zlib.crc32(inputs.numpy().tobytes()))
+        return super().torch_mask_tokens(inputs, *args, **kwargs)
 
 
 class MLMTrainer(CheckpointTrainer):
@@ -148,10 +162,12 @@ def main(argv: list[str] | None = None) -> None:
             module.p = 0.0
     learning = Learning()
     trainer = MLMTrainer(
-        model, training, train_dataset=blocks, data_collator=DataCollatorForLanguageModeling(tokenizer),
+        model, training, train_dataset=blocks, data_collator=MaskingCollator(tokenizer),
         processing_class=tokenizer, callbacks=[learning],
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
+    if trainer.sigterm.stopped:
+        return
     if not trainer.finished_before:
         learning.check(trainer.state)
     with weights_as(trainer.core, saved_type):

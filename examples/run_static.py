@@ -160,7 +160,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )  # fmt: skip
     scripts.describe_data(trainer, corpus.train_file, corpus, own)
     figures = scripts.finish(trainer)
-    if held_out and is_first_process():
+    if held_out and is_first_process() and not trainer.sigterm.stopped:
         scripts.done(found.report())
     return figures
 

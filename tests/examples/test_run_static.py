@@ -108,3 +108,13 @@ def test_the_length_of_a_token_is_the_root_of_the_idf_of_its_grams():
 def test_dimensions_and_shares_that_cannot_be_are_refused(text, tmp_path, capsys, options, message):
     assert cli.train(["--train_file", str(text), "--output_dir", str(tmp_path / "out"), *OPTIONS, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.allow_warnings  # that it was stopped
+@pytest.mark.parametrize("script", ["run_static", "run_neighbors"])
+def test_a_run_that_is_stopped_reports_no_figures_of_a_trained_encoder(script, text, tmp_path, capsys, stop_at_step):
+    stop_at_step(2)
+    flags = ["--train_file", str(text), "--output_dir", str(tmp_path / "out"), "--heldout", "50", "--hidden_size", "32"]
+    load(script).main([*flags, "--max_steps", "3", "--per_device_train_batch_size", "16", "--bf16", "false"])
+    assert (tmp_path / "out" / "checkpoint-2").is_dir()
+    assert "MRR" not in capsys.readouterr().out

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,8 +23,10 @@ from contrastive_st.models.base import ForCL
 from contrastive_st.models.wrapped import own_module
 from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
-from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.gradcache import Batch, Chunks
+
+if TYPE_CHECKING:
+    from contrastive_st.training.checkpoints import CheckpointTrainer
 
 # --- What is shown of a log: one line, on the first process. Everything is in the history of the trainer's state.
 

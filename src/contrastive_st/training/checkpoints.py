@@ -55,6 +55,7 @@ from contrastive_st.models.saving import write_tensors, write_tokenizer
 from contrastive_st.models.wrapped import EncoderForCL, own_module
 from contrastive_st.options import checked
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.callbacks import StopOnSigterm
 from contrastive_st.training.resumable import differences, fingerprint, settings_record
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class CheckpointTrainer(Trainer):
         beside_state: the same for checkpoints alone.
         resumed_from: the checkpoint that the run goes on from.
         finished_before: the run that is resumed was finished.
+        sigterm: on SIGTERM it ends the run with a checkpoint; `sigterm.stopped` says that it did.
         run_settings: the settings that the run computes with (`settings_record`), from when it began; before, none.
     """
 
@@ -111,7 +113,9 @@ class CheckpointTrainer(Trainer):
         self._opening = contextlib.ExitStack()
         super().__init__(*args, **kwargs)
         self._given_optimizer = self.optimizer
-        self.add_callback(_BeginCallback(self))
+        self.sigterm = StopOnSigterm()
+        for callback in (_BeginCallback(self), self.sigterm):
+            self.add_callback(callback)
 
     @property
     def core(self) -> ForCL:
@@ -133,7 +137,7 @@ class CheckpointTrainer(Trainer):
         folder = Path(str(self.args.output_dir))
         self.finished_before = False
         self.run_settings = settings_record(self, self._given_optimizer)
-        with _only_training(folder), contextlib.ExitStack() as self._opening:
+        with self.sigterm, _only_training(folder), contextlib.ExitStack() as self._opening:
             checkpoint = self.resumed_from = from_first(lambda: self._to_resume_from(folder, resume_from_checkpoint))
             base = self.core.name_or_path if has_adapter(self.core) else None
             from_first(lambda: _put_aside(Path(self._get_output_dir(trial)), checkpoint, base))

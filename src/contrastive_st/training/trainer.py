@@ -47,7 +47,6 @@ from contrastive_st.training.callbacks import (
     LogPrinter,
     LogProgress,
     OneEventFile,
-    StopOnSigterm,
     TaskLosses,
     Throughput,
     run_summary,
@@ -187,13 +186,13 @@ class ContrastiveTrainer(CheckpointTrainer):
         self._unread: list[Unread] = []
         self._shares_of_run: dict[str, tuple[float, int]] = {}  # as given, and in steps
         self._searching, self._made = False, True
-        self.sigterm, self.throughput, self.task_losses = StopOnSigterm(), Throughput(), TaskLosses()
+        self.throughput, self.task_losses = Throughput(), TaskLosses()
         self.learning, self.health = Learning(), HealthCallback()
         self.beside_model.append(self.publisher.write_metadata)
         if self.keys is not None:
             self.beside_state.append(self.keys.save)
             self.add_callback(self.keys)
-        callbacks = (self.order, self.publisher, self.throughput, self.learning, self.health, self.sigterm, FreeCores())
+        callbacks = (self.order, self.publisher, self.throughput, self.learning, self.health, FreeCores())
         for callback in callbacks:
             self.add_callback(callback)
         for kind, shown in ((PrinterCallback, LogPrinter), (ProgressCallback, LogProgress)):
@@ -340,8 +339,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             # accelerate has prepared the model for an evaluation, and would not prepare it for training
             self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
             vars(self.model).pop("_is_accelerate_prepared", None)
-        with self.sigterm:
-            steps, _, metrics = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+        steps, _, metrics = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)
         self.validation.report_best()

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer
-from contrastive_st.training.callbacks import StopOnSigterm
+from contrastive_st.training.stopping import StopOnSigterm
 
 LABELS = ["entailment", "neutral", "contradiction"]
 PAIRS = [(f"{a} {i}", b) for i in range(3) for a in SENTENCES for b in SENTENCES[:3]]

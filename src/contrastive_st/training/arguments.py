@@ -80,7 +80,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
     allow_changed_resume: bool = option(
         "Resume even if the state of the optimizer, scheduler or random numbers is missing, or if data, seed or batch "
         "size have changed.",
-        default=True,
+        default=False,
     )
     momentum: Share = option("With momentum_queue: decay of the moving average per step.", default=0.999)
     overwrite_output_dir: bool = option(

@@ -1,14 +1,12 @@
-"""Callbacks of the trainer (throughput, warnings, a clean stop), and the summary before the first step."""
+"""Callbacks of the trainer (throughput, warnings), and the summary before the first step."""
 
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,15 +16,12 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contrastive_st.buckets import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.device import peak_resident
-from contrastive_st.distributed import any_process
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.wrapped import own_module
 from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
+from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.gradcache import Batch, Chunks
-
-if TYPE_CHECKING:
-    from contrastive_st.training.checkpoints import CheckpointTrainer
 
 # --- What is shown of a log: one line, on the first process. Everything is in the history of the trainer's state.
 
@@ -215,42 +210,6 @@ class HealthCallback(TrainerCallback):
         if self._in_a_row[kind] == self.patience and kind not in self._said:
             self._said.add(kind)
             logger.warning(words)
-
-
-class StopOnSigterm(TrainerCallback):
-    """On SIGTERM, finish the step, save a checkpoint and end training, on all processes at the same step.
-
-    (The just-in-time checkpoint of transformers is saved between the backward pass and the optimizer step, so a run
-    resumed from it cannot be bit-identical.)
-    """
-
-    def __init__(self) -> None:
-        self.stopped = False
-        self._asked = False
-        self._previous: Any = None
-
-    def __enter__(self) -> StopOnSigterm:
-        self.stopped = self._asked = False
-        if threading.current_thread() is threading.main_thread():  # only it can handle signals
-            self._previous = signal.signal(signal.SIGTERM, lambda number, frame: setattr(self, "_asked", True))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGTERM, self._previous)
-
-    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
-        """Stop and save if a process was asked to."""
-        if any_process(self._asked):
-            self.stopped = control.should_save = control.should_training_stop = True
-
-    def on_train_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
-        """Log that the run was stopped."""
-        if self.stopped:
-            logger.warning(
-                f"SIGTERM: stopped after step {state.global_step}, checkpoint saved; "
-                "resume with --resume_from_checkpoint true"
-            )
 
 
 # --- The summary of a run, logged before its first step.

@@ -55,8 +55,8 @@ from contrastive_st.models.saving import write_tensors, write_tokenizer
 from contrastive_st.models.wrapped import EncoderForCL, own_module
 from contrastive_st.options import checked
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
-from contrastive_st.training.callbacks import StopOnSigterm
 from contrastive_st.training.resumable import differences, fingerprint, settings_record
+from contrastive_st.training.stopping import StopOnSigterm
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -42,7 +42,7 @@ from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch, package_task
 from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, option
 from contrastive_st.random_state import preserved_random_state
-from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments
+from contrastive_st.scripts.arguments import EncoderArguments, ScriptArguments, TextArguments
 from few_labels import fine_tuned_accuracy, labelled_parts, new_classifier
 
 DEFAULTS = {
@@ -84,7 +84,7 @@ class CERTArguments(ScriptArguments):
     )
 
 
-def read_views(data: DataArguments, own: CERTArguments, folder: Path):
+def read_views(data: TextArguments, own: CERTArguments, folder: Path):
     """Two columns of text: those of the file, or its sentences and their translations there and back."""
     if bool(own.translate_there) != bool(own.translate_back):
         raise InputError("give both --translate_there and --translate_back, or neither")
@@ -93,7 +93,7 @@ def read_views(data: DataArguments, own: CERTArguments, folder: Path):
         if len(roles.texts) != 2:
             raise InputError(f"{roles.source} holds {roles.words}; name two columns of text with --columns")
         return pairs.select_columns(roles.texts)
-    texts = read_texts(data.train_file, data.columns)
+    texts = read_texts(data.train_file, data.columns, strict=data.strict)
     texts = texts.take(min(data.max_train_samples or len(texts), len(texts)))
     there, back = Translator(own.translate_there), Translator(own.translate_back)
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def fine_tuning(training: ContrastiveTrainingArguments, own: CERTArguments, seed
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, CERTArguments, ContrastiveTrainingArguments)
+    groups = (TextArguments, EncoderArguments, CERTArguments, ContrastiveTrainingArguments)
     data, encoder, own, training = scripts.start(groups, DEFAULTS, argv)
     folder = Path(training.output_dir)
 

@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     rows = (
         scripts.read_rows(data, validation, training, kinds, "each is encoded twice, with other features cut off")
         if data.train_file
-        else scripts.documentation_rows()
+        else scripts.documentation_rows(data, validation)
     )
 
     # model: it cuts its own input while it trains; InfoNCE, and the divergence of the two views
@@ -90,7 +90,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         data_collator=rows.dropout_collator(tokenizer, **words.masking), evaluator=sts_evaluator(tokenizer),
         **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    scripts.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
+    scripts.describe_data(
+        trainer, data.train_file, data, encoder, loss, matryoshka, words, own, licence=rows.texts.info.license
+    )
     return scripts.finish(trainer)
 
 

@@ -49,8 +49,8 @@ from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.files.writing import own_cache
 from contrastive_st.models.protocol import as_encoder
-from contrastive_st.options import NotNegative, option
-from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
+from contrastive_st.options import Count, NotNegative, option
+from contrastive_st.scripts.arguments import EncoderArguments, ScriptArguments, TextArguments, loss_arguments
 from ordering import order_corpus, path_lengths
 
 LossArguments = loss_arguments(["relational_distillation", "embedding_distillation"])
@@ -66,6 +66,15 @@ DEFAULTS = {
 NOT_OF_LAYERS = (
     "model_name_or_path", "prompts", "default_prompt_name", "include_prompt", "new_head", "bidirectional", "lora_r",
 )  # fmt: skip
+
+
+@dataclass
+class DrawnTextArguments(TextArguments):
+    """The file of texts, of which some are drawn."""
+
+    max_train_samples: Count | None = option(
+        "Train only on this many distinct texts, drawn at random: the first ones of a file may be of few documents."
+    )
 
 
 @dataclass
@@ -108,7 +117,7 @@ def sizes(encoder, texts: list[str]) -> str:
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, LossArguments, DistillArguments, ContrastiveTrainingArguments)
+    groups = (DrawnTextArguments, EncoderArguments, LossArguments, DistillArguments, ContrastiveTrainingArguments)
     data, encoder, loss, own, training = scripts.start(groups, DEFAULTS, argv)
     given = encoder.dropout or any(vars(encoder)[name] is not None for name in NOT_OF_LAYERS)
     if own.layers and (own.teacher is None or given):
@@ -117,7 +126,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: distinct sentences, drawn at random, each with the teacher's embedding
     docs = None if data.train_file else DocsSearch.load()
-    found = texts_of(docs.training) if docs else read_texts(data.train_file, data.columns)
+    found = texts_of(docs.training) if docs else read_texts(data.train_file, data.columns, strict=data.strict)
     drawn = found.select(np.random.default_rng(0).permutation(len(found))[: data.max_train_samples])
     texts = list(dict.fromkeys(text for row in drawn for text in row.values()))[: data.max_train_samples]
     teacher = open_teacher(own, texts)

@@ -64,11 +64,12 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         settings = loss.settings("softmax")
         labelled = labelled_docs(docs.training)
         if settings["loss"] == "triplet":
-            rows = scripts.Rows(triplets_of(labelled).shuffle(training.seed), "triplets")
+            made, kind = triplets_of(labelled), "triplets"
         elif settings["loss"] == "softmax":
-            rows = scripts.Rows(labelled.remove_columns("score").shuffle(training.seed), "labelled_pairs")
+            made, kind = labelled.remove_columns("score"), "labelled_pairs"
         else:
-            rows = scripts.Rows(labelled.remove_columns("label").shuffle(training.seed), "scored_pairs")
+            made, kind = labelled.remove_columns("label"), "scored_pairs"
+        rows = scripts.documentation_rows(data, validation, made.shuffle(training.seed), kind)
     else:
         rows = scripts.read_rows(data, validation, training, list(LOSSES))
         settings = loss.settings(LOSSES[rows.kind][0])

@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     rows = (
         scripts.read_rows(data, validation, training, kinds, "each is encoded twice, with other dropout")
         if data.train_file
-        else scripts.documentation_rows()
+        else scripts.documentation_rows(data, validation)
     )
     texts, single = rows.texts, rows.kind == "texts"
 

@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     rows = (
         scripts.read_rows(data, validation, training, kinds, "each is written again from some of its words")
         if data.train_file
-        else scripts.documentation_rows()
+        else scripts.documentation_rows(data, validation)
     )
 
     # model: its loss is a decoder that shares the encoder's layers, and is dropped after training

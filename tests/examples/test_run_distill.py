@@ -46,3 +46,12 @@ def test_relations_are_learned_shuffled_and_ordered(files, tmp_path, capsys):
 def test_layers_are_those_of_the_teacher(flags, files, tmp_path):
     with pytest.raises(InputError, match="--teacher"):
         load("run_distill").main([*files, "--layers", "0", *flags, "--output_dir", str(tmp_path / "out")])
+
+
+@pytest.mark.parametrize("flags", [["run_distill"], ["run_cert", "--translate_there", "a", "--translate_back", "b"]])
+def test_strict_stops_at_a_blank_cell(flags, tmp_path):
+    (tmp_path / "texts.csv").write_text("id,text\n1,a cat\n2,\n3,a dog\n")
+    script, *flags = flags
+    flags += ["--train_file", str(tmp_path / "texts.csv"), "--columns", "text", "--output_dir", str(tmp_path / "out")]
+    with pytest.raises(InputError, match="row 3"):
+        load(script).main([*flags, "--strict", "true"])

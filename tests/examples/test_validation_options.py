@@ -1,4 +1,4 @@
-"""--validation_file, --validation_split and --early_stopping_patience of examples/train.py."""
+"""--validation_file, --validation_split and --early_stopping_patience; options that a run would ignore."""
 
 import json
 import random
@@ -6,7 +6,8 @@ import random
 import pytest
 from scripts import load
 
-from contrastive_st import InputError, SentenceEncoder
+from contrastive_st import ContrastiveTrainingArguments, InputError, SentenceEncoder
+from contrastive_st.scripts.parser import TrainingParser
 
 WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads".split()  # noqa: SIM905
 TINY = "--num_layers 1 --hidden_size 16 --per_device_train_batch_size 8 --max_steps 60 --learning_rate 1e-2"
@@ -50,3 +51,40 @@ def test_the_classes_of_a_validation_file_are_those_of_training(tmp_path):
     given += ["--output_dir", str(tmp_path / "out"), "--overwrite_output_dir", "--validation_file"]
     with pytest.raises(InputError, match=r"held\.csv"):
         load("train").main([*given, labelled("held.csv", ["same", "equal"])])
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "words"),
+    [
+        ("run_simcse", ["--validation_split", "0.1"], "--validation_split goes with --train_file"),
+        ("run_tsdae", ["--validation_file", "a.csv"], "--validation_file goes with --train_file"),
+        ("run_cutoff", ["--columns", "text"], "--columns says how --train_file is read"),
+        ("run_sbert", ["--score_range", "0", "5"], "--score_range says how --train_file is read"),
+        ("run_distill", ["--strict", "true"], "--strict says how --train_file is read"),
+        ("run_distill", ["--score_range", "0", "5"], "unknown argument --score_range"),
+        ("run_tsdae", ["--new_head", "true"], "--new_head is a setting of an encoder to start from"),
+        ("run_mlm", ["--train_file", "texts.txt", "--momentum_queue", "8"], "--momentum_queue has no use here"),
+        ("run_static", ["--train_file", "texts.txt", "--weight_decay", "0.1"], "--weight_decay has no use here"),
+        ("run_static", ["--train_file", "texts.txt", "--optim", "sgd"], "--optim has no use here"),
+        ("run_simcse", ["--train_file", "texts.txt", "--score_range", "0", "5"], "single texts, without a score"),
+    ],
+)
+def test_an_option_that_the_run_would_ignore_is_refused(
+    script, flags, words, tmp_path, monkeypatch, small_documentation
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("a cat\na dog\na town\n")
+    with pytest.raises(InputError, match=words):
+        load(script).main([*flags, "--output_dir", "out"])
+
+
+def test_epochs_that_are_asked_for_take_precedence_over_the_steps_of_a_script():
+    defaults = {"output_dir": "out", "max_steps": 1000}
+    parser = lambda: TrainingParser(ContrastiveTrainingArguments)
+    flags = ["--report_to", "none", "--num_train_epochs"]
+    (args,) = parser().parse([*flags, "2"], defaults)
+    assert (args.num_train_epochs, args.max_steps) == (2, -1)
+    (args,) = parser().parse([*flags, "2", "--max-steps=7"], defaults)
+    assert args.max_steps == 7
+    (args,) = parser().parse(["--report_to", "none"], defaults)
+    assert args.max_steps == 1000

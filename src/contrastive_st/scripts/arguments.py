@@ -23,7 +23,27 @@ class ScriptArguments(Options):
 
 
 @dataclass
-class DataArguments(ScriptArguments):
+class TextArguments(ScriptArguments):
+    """The file of a script that trains on its texts alone."""
+
+    train_file: list[str] | None = option(
+        "Training texts: one or several .txt, .csv, .tsv, .json(l) or .parquet files, a folder of them, or a data set "
+        "of the Hub. Without it: the documentation of the installed Python packages."
+    )
+    columns: list[str] | None = option("Columns to use, by name or position (from 0).")
+    strict: bool = option("Stop at a row with a blank cell, instead of dropping and counting such rows.", default=False)
+    max_train_samples: Count | None = option("Train only on this many rows, the first ones.")
+    preprocessing_num_workers: Count | None = option("Number of processes that tokenize; by default only this one.")
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield options that say how a file is read where there is none."""
+        for name in ("columns", "strict"):
+            if self.train_file is None and getattr(self, name):
+                yield f"--{name} says how --train_file is read; give it too"
+
+
+@dataclass
+class DataArguments(TextArguments):
     """The file to train on, whose columns have roles (`contrastive_st.data.read_examples`)."""
 
     train_file: list[str] | None = option(
@@ -36,15 +56,15 @@ class DataArguments(ScriptArguments):
         "text, score or label."
     )
     score_range: list[float] | None = option("Lowest and highest value of the scores, such as 0 5; by default 0 1.")
-    strict: bool = option("Stop at a row with a blank cell, instead of dropping and counting such rows.", default=False)
-    max_train_samples: Count | None = option("Train only on this many rows, the first ones.")
-    preprocessing_num_workers: Count | None = option("Number of processes that tokenize; by default only this one.")
 
     def conflicts(self) -> Iterator[str]:
-        """Yield a scale that is not a lowest and a highest score."""
+        """Yield a scale that is not a lowest and a highest score, or that is for no file."""
+        yield from super().conflicts()
         if self.score_range and (len(self.score_range) != 2 or self.score_range[0] >= self.score_range[1]):
             scale = " ".join(map(str, self.score_range))
             yield f"--score_range {scale}: give the lowest and the highest score, such as 0 5"
+        if self.score_range and self.train_file is None:
+            yield "--score_range says how --train_file is read; give it too"
 
 
 @dataclass
@@ -119,12 +139,15 @@ class EncoderArguments(ScriptArguments):
     )
 
     def conflicts(self) -> Iterator[str]:
-        """Yield prompts without a name or with the same name, and settings of an adapter that is not trained."""
+        """Yield prompts without a name or with the same name, and settings of what there is not."""
         parted = [prompt.partition("=") for prompt in self.prompts or ()]
         if not all(name and equals for name, equals, _ in parted) or len({name for name, *_ in parted}) < len(parted):
             yield f"--prompts {self.prompts}: give each as NAME=TEXT, with different names, such as query='query: '"
         if self.lora and self.lora_r is None:
             yield f"--lora_{next(iter(self.lora))} is a setting of an adapter; give its rank with --lora_r"
+        for name in ("new_head", "bidirectional"):
+            if self.model_name_or_path is None and getattr(self, name) is not None:
+                yield f"--{name} is a setting of an encoder to start from; give it with --model_name_or_path"
 
     @property
     def named_prompts(self) -> dict[str, str] | None:

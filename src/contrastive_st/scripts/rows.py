@@ -107,6 +107,8 @@ def read_rows(
         texts, held_out = split_rows(texts, validation.validation_split, training.seed)
     if held_out is not None:
         training.evaluate_regularly()
+    if args.score_range and "scored_pairs" not in (roles.kind, held_out_roles.kind):
+        raise InputError(f"--score_range: {roles.source} has {roles.words}, without a score; leave it out")
     check_targets(texts, roles)
     texts, held_out = (
         pairs_of_labels(part, training.seed, own.source) if part is not None and own.kind == "labelled_texts" else part
@@ -125,9 +127,26 @@ def _read(
     return texts, roles
 
 
-def documentation_rows() -> Rows:
-    """Paragraphs of the documentation of the installed Python packages: the texts of a script without a file."""
-    return Rows(texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"]), "texts")
+def documentation_rows(
+    args: DataArguments, validation: ValidationArguments, texts: Dataset | None = None, kind: str = "texts"
+) -> Rows:
+    """The rows of a script without a file: of the documentation of the installed Python packages.
+
+    Args:
+        args: how many rows.
+        validation: must name no rows.
+        texts: what the script makes of the documentation; by default its paragraphs.
+        kind: their kind.
+
+    Raises:
+        InputError: validation rows are asked for, which only a file has.
+    """
+    for name, value in vars(validation).items():
+        if value is not None:
+            raise InputError(f"--{name} goes with --train_file; give it too")
+    if texts is None:
+        texts = texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"])
+    return Rows(texts.take(min(args.max_train_samples or len(texts), len(texts))), kind)
 
 
 def validation_parts(

@@ -71,6 +71,8 @@ DEFAULTS = {
     "save_total_limit": 1,
     "dataloader_drop_last": False,
 }
+#: What only contrastive training does
+NOT_OF_WORDS = ("chunk_size", "chunk_tokens", "unpadded", "momentum_queue", "early_stopping_patience")
 
 
 class MaskingCollator(DataCollatorForLanguageModeling):
@@ -138,6 +140,11 @@ def type_to_save(args: MLMArguments, training: ContrastiveTrainingArguments) -> 
 
 def main(argv: list[str] | None = None) -> None:
     args, training = scripts.start((MLMArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    for name in NOT_OF_WORDS:
+        if getattr(training, name):
+            raise InputError(
+                f"--{name} has no use here: the masked tokens of whole batches are predicted; leave it out"
+            )
     if args.train_file:
         texts = read_texts(args.train_file)
     else:

@@ -122,6 +122,9 @@ class LettersBeside(TrainerCallback):
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, StaticArguments, ContrastiveTrainingArguments)
     corpus, own, training = scripts.start(groups, DEFAULTS, argv)
+    for name in ("optim", "optim_args", "weight_decay"):
+        if getattr(training, name) != getattr(ContrastiveTrainingArguments, name):
+            raise InputError(f"--{name} has no use here: the optimizer is Adam of the rows of a batch; leave it out")
     own.trained_size = own.trained_size or min(300, own.hidden_size)
     if own.trained_size > own.hidden_size:
         raise InputError(f"--trained_size {own.trained_size} is more than --hidden_size {own.hidden_size}")
@@ -145,7 +148,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     letters, trained = start.table().detach().split([own.hidden_size - own.trained_size, own.trained_size], 1)
     model = StaticEncoder.from_table(trained, loss="document_info_nce", temperature=own.temperature)
     model.sparse_gradient = world_size() == 1 and not training.max_grad_norm  # DDP and clipping need dense ones
-    optimizer = RowAdam(model.parameters(), lr=training.learning_rate)
+    betas = (training.adam_beta1, training.adam_beta2)
+    optimizer = RowAdam(model.parameters(), training.learning_rate, betas, training.adam_epsilon)
 
     # training
     held_out, sample = documents.neighbors(own.heldout), documents.sample(50_000)

@@ -87,7 +87,11 @@ class TrainingParser(Parser, HfArgumentParser):
         Raises:
             InputError: an unknown flag, a value of the wrong type, or one that a dataclass refuses.
         """
+        argv = with_file(sys.argv[1:] if argv is None else argv)
+        given = {word.partition("=")[0] for word in argv}
         changed = dict(defaults or {})
+        if "--num_train_epochs" in given and "--max_steps" not in given:
+            changed.pop("max_steps", None)  # the script's number of steps would take precedence over these epochs
         self.set_defaults(**changed)
         for name in changed.keys() - self.usual:  # the script has a default of its own
             action = self._option_string_actions.get(f"--{name}")
@@ -99,7 +103,6 @@ class TrainingParser(Parser, HfArgumentParser):
         self.epilog = "Every field of transformers.TrainingArguments is an option too. This script sets:\n" + (
             textwrap.fill(message, 100, initial_indent="  ", subsequent_indent="  ")
         )
-        argv = with_file(sys.argv[1:] if argv is None else argv)
         *parsed, unknown = self.parse_args_into_dataclasses(
             argv, return_remaining_strings=True, look_for_args_file=False
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import error_of
 from small_checkpoints import tiny_bert
 from store_places import store_place
 from warm_python import python_with_package
@@ -251,11 +252,10 @@ def test_a_token_closes_every_door_and_is_not_in_the_list_of_processes(shards, t
     assert "ignored explicit argument" in capsys.readouterr().err
 
 
-def test_bad_arguments_are_one_line(shards):
+def test_bad_arguments_are_one_line(shards, capsys):
     for arguments in (
         [*shards, "-m", "a"],
         ["/no/such/folder", "--store", "/no/such/store"],
         [shards[0], "--token_file", "/no/such/file"],
     ):
-        done = subprocess.run(command("serve", *arguments), capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr.splitlines()[-1][:7]) == (2, "error: ")
+        assert error_of(capsys, "serve", *arguments)

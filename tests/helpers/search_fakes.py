@@ -44,6 +44,17 @@ class WordEncoder:
         return self.known[word]
 
 
+def client_of(index, encoder, name="docs", **options):
+    """A client of the API of one index and its encoder, which is answered where the API fails, too."""
+    from starlette.testclient import TestClient
+
+    from contrastive_st.serve.api import IndexServed, Served, make_api
+
+    served = Served(encoder)
+    api = make_api({encoder.name: served}, {name: IndexServed(index, served)}, **options)
+    return TestClient(api, base_url="http://localhost", raise_server_exceptions=False)
+
+
 def topic_texts(n=60, seed=0):
     """n texts a topic, in turns, each five of the topic's words; with metadata `topic`, `year` and `date`."""
     rng = np.random.default_rng(seed)

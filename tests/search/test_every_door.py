@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from refusals import refused, told
+from search_fakes import client_of
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -53,15 +54,8 @@ def test_the_commands_python_and_http(shards, api, capsys, conditions, wanted):
 @pytest.fixture(scope="module")
 def api(shards):
     pytest.importorskip("fastapi", reason="the API needs the extra api")
-    from starlette.testclient import TestClient
-
-    from contrastive_st.serve.api import IndexServed, Served, make_api
-
     index = open_index(shards)
-    served = Served(open_encoder_for(index))
-    with TestClient(
-        make_api({"m": served}, {"docs": IndexServed(index, served)}), base_url="http://localhost"
-    ) as client:
+    with client_of(index, open_encoder_for(index)) as client:
         yield client
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from starlette.testclient import TestClient
+from search_fakes import client_of
 from store_places import new_store, unit_vectors
 
 from contrastive_st.cli import main
@@ -18,7 +18,6 @@ from contrastive_st.search.index import Refused, Unreachable
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.database import Database, Facts, refusal
 from contrastive_st.search.postgres.store import VectorStore
-from contrastive_st.serve.api import IndexServed, Served, make_api
 from contrastive_st.serve.page import find
 from contrastive_st.serve.session import SearchSession, Source
 
@@ -41,9 +40,7 @@ def test_every_error_of_the_database_has_a_status(kind, monkeypatch):
     index = ExactIndex([1], ["a b"], encoder.encode(["a b"]), fingerprint=encoder.fingerprint)
     error = refusal(kind("host db1, port 5432"), "host=db1")
     monkeypatch.setattr(index, "search", lambda *args, **options: (_ for _ in ()).throw(error))
-    model = Served(encoder)
-    app = make_api({"m": model}, {"docs": IndexServed(index, model)})
-    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+    with client_of(index, encoder) as client:
         answer = client.post("/search", json={"query": "a"})
     assert answer.status_code == ERRORS[kind]
     assert set(answer.json()) == {"error", "error_type"}

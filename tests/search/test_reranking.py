@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refused, told
+from search_fakes import client_of
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from contrastive_st import InputError, SentenceEncoder, open_index, rerank
@@ -114,9 +115,6 @@ def store(corpus, place):
 @pytest.mark.parametrize(("where", "hybrid"), [("shards", False), ("store", True)])
 def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid, folder, request, capsys):
     """The hits are those of the first stage, by the scores of the second."""
-    from fastapi.testclient import TestClient
-
-    from contrastive_st.serve.api import IndexServed, Served, make_api
     from contrastive_st.serve.session import SearchSession, Source
 
     source, encoder, cross = request.getfixturevalue(where), SentenceEncoder(), CrossEncoder(folder)
@@ -142,14 +140,12 @@ def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid,
     assert printed("--filter", "day=99") == []
     assert [score for _, score in printed("--rerank_top", "2")][2:] == [None] * 3
 
-    served = Served(encoder)
-    app = make_api({"m": served}, {"i": IndexServed(index, served)}, cross_encoder=cross)
     asked = {"query": QUERY, "k": 5, "rerank_top": 20, "hybrid": hybrid}
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(index, encoder, cross_encoder=cross) as client:
         rows = client.post("/search", json=asked).json()["hits"]
         assert client.post("/search", json={**asked, "filter": ["day=99"]}).json()["hits"] == []
     assert [(row["id"], row["score"]) for row in rows] == wanted(20)
-    with TestClient(make_api({"m": served}, {"i": IndexServed(index, served)}), base_url="http://localhost") as client:
+    with client_of(index, encoder) as client:
         answer = client.post("/search", json=asked)
     assert answer.status_code == 404
     assert "--rerank" in answer.text

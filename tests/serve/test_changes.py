@@ -7,6 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 from refusals import refused
+from search_fakes import client_of
 from store_places import store_of
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
@@ -88,12 +89,14 @@ def test_a_database_that_is_down_is_answered_soon_in_json(http, store, monkeypat
 
 
 def test_a_collection_that_is_deleted_while_it_is_served(store):
-    model = Served(open_encoder())
-    with store_of(model.encoder, store.database.where, "gone") as gone:
-        app = make_api({"static-minilm": model}, {"gone": IndexServed(gone, model)})
-        with TestClient(app, base_url="http://localhost") as client, VectorStore(store.database.where, "gone") as other:
-            other.drop()
-            answer = client.post("/search", json={"query": "whales"})
+    place, encoder = store.database.where, open_encoder()
+    with (
+        store_of(encoder, place, "gone") as gone,
+        VectorStore(place, "gone") as other,
+        client_of(gone, encoder) as client,
+    ):
+        other.drop()
+        answer = client.post("/search", json={"query": "whales"})
     assert (answer.status_code, answer.json()["error"]) == (404, "collection 'gone' has been deleted")
 
 

@@ -240,6 +240,9 @@ def test_a_run_that_gets_worse_stops_and_keeps_the_best(tokenizer, bert_config, 
     again.train(resume_from_checkpoint=True)  # takes no further step
     assert again.state.global_step == state.global_step
     assert {path.name for path in (tmp_path / "out").glob("checkpoint-*")} == folders
+    patient = worse_and_worse(tokenizer, bert_config, tmp_path / "out", early_stopping_patience=3)
+    patient.train(resume_from_checkpoint=True)
+    assert patient.state.global_step == state.global_step + 4
 
 
 def test_the_last_checkpoint_of_a_run_that_is_stopped_stays_beside_the_best(tokenizer, bert_config, tmp_path):

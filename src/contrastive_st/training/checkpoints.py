@@ -184,7 +184,8 @@ class CheckpointTrainer(Trainer):
             if args.restore_callback_states_from_checkpoint:
                 stoppers = dict(state.stateful_callbacks or {}).get("EarlyStoppingCallback", [])
             waited = any(
-                stopper["attributes"]["early_stopping_patience_counter"] >= stopper["args"]["early_stopping_patience"]
+                stopper["attributes"]["early_stopping_patience_counter"]
+                >= (self.args.early_stopping_patience or stopper["args"]["early_stopping_patience"])
                 for stopper in (stoppers if isinstance(stoppers, list) else [stoppers])
             )
             self.finished_before = state.global_step >= result[-1] or (waited and state.global_step > 0)
@@ -200,6 +201,9 @@ class CheckpointTrainer(Trainer):
         elif self.resumed_from is not None:
             if is_first_process():
                 logger.info(f"resumes from {self.resumed_from}, {done}")
+            for callback in self.callback_handler.callbacks:
+                if isinstance(callback, EarlyStoppingCallback) and self.args.early_stopping_patience:
+                    callback.early_stopping_patience = self.args.early_stopping_patience  # not that of the checkpoint
             if self._is_new_in(self.resumed_from, _RATES):
                 # Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint.
                 optimizer, scheduler, (asked, rates) = cast("Optimizer", self.optimizer), self.lr_scheduler, self._asked

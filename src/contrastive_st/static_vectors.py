@@ -385,17 +385,19 @@ class StaticVectors(StaticTable):
         decides = f"{fixed} {max_length} {truncate_dim} {others}"
         return hashlib.blake2b(decides.encode(), digest_size=16).hexdigest()
 
-    def token_rows(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
-        """Token ids of each text, at most `longest`, for `encode_rows`."""
-        ids, lengths = self._read(texts, longest)
+    def token_rows(self, texts: Sequence[str], longest: int | None = None, prompt: str = "") -> list[list[int]]:
+        """Token ids of each text after a prompt, at most `longest`, for `encode_rows`."""
+        ids, lengths = self._read([prompt + text for text in texts], longest)
         flat, ends = ids.tolist(), [0, *np.cumsum(lengths).tolist()]
         return [flat[start:end] for start, end in pairwise(ends)]
 
-    def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass) -> Vectors:
+    def of_texts(
+        self, texts: Sequence[str], longest: int | None, before: int, run: Pass, prompt: str = ""
+    ) -> Vectors:
         """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`: nothing is padded, and a prompt counts."""
         output = np.empty((len(texts), self.embeddings.shape[1]), np.float32)
         for start in range(0, len(texts), _READ_TOGETHER):
-            part = texts[start : start + _READ_TOGETHER]
+            part = [prompt + text for text in texts[start : start + _READ_TOGETHER]]
             output[start : start + _READ_TOGETHER] = self._means(*self._read(part, longest))
             run.done(len(part))
         return output

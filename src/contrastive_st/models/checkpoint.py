@@ -41,9 +41,11 @@ ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU
 ONE_VECTOR = "SentenceTransformer"
 #: What `Transformer` modules may do with the texts of one role alone
 TRANSFORMER_ROLES = ("query_length", "document_length", "query_expansion")
+#: What they are said to have if their chat template reads a query otherwise than a document
+TASK = "a task in its chat template"
 #: Modules of sentence-transformers that read texts otherwise than by one transformer or table, alike in every role
-_READERS = {"BoW", "WordEmbeddings", "Router", "Asym", *(f"Transformer with {name}" for name in TRANSFORMER_ROLES),
-            "Transformer with tokenizer_name_or_path"}  # fmt: skip
+_READERS = {"BoW", "WordEmbeddings", "Router", "Asym", "Transformer with tokenizer_name_or_path",
+            *(f"Transformer with {name}" for name in (*TRANSFORMER_ROLES, TASK))}  # fmt: skip
 #: Settings of a `Transformer` module that are read here, or that change no vector
 _SETTINGS = {"max_seq_length", "do_lower_case", "unpad_inputs", "modality_config", "module_output_name"}
 #: The backends that run exported graphs, and what a folder of each holds, where sentence-transformers looks for it
@@ -364,6 +366,8 @@ def _strange_settings(about: JsonObject, folder: Path, pools_itself: bool) -> li
     output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
     if output != ("pooler_output" if pools_itself else "last_hidden_state"):
         strange.append(f"the output {output}" if output else "another method")
+    if "message" in (modalities or {}):  # then it reads no text without it
+        strange.append("a chat template")
     return strange
 
 
@@ -460,7 +464,18 @@ def _tail(entries: list[tuple[str, Path]]) -> JsonObject:
     return {"dense": tuple(dense), "normalized": kinds[-1:] == ["Normalize"]}
 
 
-# --- How long a text may be: of a config of transformers, or of its fields.
+# --- How a text is read: of a config of transformers, or of its fields.
+
+#: Families that mix the vectors of neighbouring tokens, or of all in a row, and padding with them (MobileBERT if the
+#: vector of its padding is not zero)
+_MIX_PADDING = (
+    "canine", "convbert", "mobilebert", "nystromformer", "reformer", "sam3_lite_text_text_model", "yoso",
+)  # fmt: skip
+
+
+def mixes_padding(config: PreTrainedConfig | SimpleNamespace | None) -> bool:
+    """Whether padding changes the vector of a row, so that only rows of one length are encoded at once."""
+    return getattr(config, "model_type", None) in _MIX_PADDING
 
 
 def max_positions(config: PreTrainedConfig | SimpleNamespace) -> int:

@@ -347,9 +347,8 @@ class SentenceEncoder:
                 states = self._torch.token_vectors(self._tokenize(items, prompt), run)
                 return states[0] if isinstance(texts, str) else states
             if items:
-                marked = [prompt + text for text in items] if prompt else items
                 before = self._unpooled(prompt) if prompt else 0
-                result = self._running.of_texts(marked, self._max_length, before, run)
+                result = self._running.of_texts(items, self._max_length, before, run, prompt)
                 vectors = check_finite(result, self.name)[:, : truncate_dim or self.checkpoint.truncate_dim]
             else:
                 vectors = np.empty((0, self.dimension), np.float32)[:, :truncate_dim]
@@ -793,7 +792,7 @@ class SentenceEncoder:
         return options if asked else {**options, "prompt": role_prompt(self.checkpoint.prompts, names)}
 
     def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
-        return self._running.token_rows([prompt + text for text in texts], max_length or self.max_length)
+        return self._running.token_rows(texts, max_length or self.max_length, prompt)
 
     def _vectors(self, rows: list[list[int]], prompt: str = "") -> Vectors:
         if not rows:
@@ -803,7 +802,7 @@ class SentenceEncoder:
     def known_rows(self, rows: list[list[int]], prompt: str = "") -> NDArray[np.bool_]:
         """Which rows of `token_rows` have a token beyond those of the prompt that is neither unknown nor special."""
         silent = self._running.silent
-        of_prompt = sum(id not in silent for id in self._tokenize([""], prompt)[0]) if prompt else 0
+        of_prompt = sum(id not in silent for id in self._tokenize([""], prompt)[0])  # and of a chat template
         return known(rows, silent, of_prompt)
 
     def begin_with(self, rows: Sequence[Sequence[int]], prompt: str) -> NDArray[np.bool_]:

@@ -39,7 +39,7 @@ from contrastive_st.models.checkpoint import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
 from contrastive_st.models.read_back import check_read_back
-from contrastive_st.models.wrapped import is_sentence_transformer, modules_of
+from contrastive_st.models.wrapped import is_sentence_transformer, modules_of, reads_messages
 from contrastive_st.tokens import token_types
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def _fault(encoder: SentenceEncoder) -> str:
     if getattr(model, "is_table", False) or getattr(model, "is_static", False):
         return "is a static model: its vectors are means of the rows of a table, which need no graph"
     if is_sentence_transformer(getattr(model, "encoder", None)):
-        after = [_module_name(module) for module in modules_of(model.encoder)[1:]]
+        after = ["a chat template"] if reads_messages(model.encoder) else []
+        after += [_module_name(module) for module in modules_of(model.encoder)[1:]]
         return (
             f"has modules of sentence-transformers ({', '.join(after)}) that no graph of this package has; "
             "sentence-transformers exports its transformer: SentenceTransformer(..., backend=...)"

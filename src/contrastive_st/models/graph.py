@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.buckets import Pass, bucket_rows, padded_widths
+from contrastive_st.buckets import Pass, bucket_rows, padded_widths, rows_of_one_length
 from contrastive_st.device import bf16_is_fast
 from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import read_export
 from contrastive_st.files.reading import JsonObject, read_json
-from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, most_tokens
+from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, mixes_padding, most_tokens
 from contrastive_st.processors import threads
 from contrastive_st.tokens import check_id, lowercase, prompt_length, token_ids
 
@@ -146,24 +146,27 @@ class GraphVectors:
         """Raises `InputError`: copy the folder of the graph instead."""
         raise InputError("an exported encoder cannot be saved; copy its folder")
 
-    def token_rows(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
-        """Token ids of each text, at most `longest`."""
+    def token_rows(self, texts: Sequence[str], longest: int | None = None, prompt: str = "") -> list[list[int]]:
+        """Token ids of each text after a prompt, at most `longest`."""
         with _TOKENIZING:
-            return token_ids(self.tokenizer, texts, longest or 1 << 30)  # type: ignore[arg-type]
+            marked = [prompt + text for text in texts]
+            return token_ids(self.tokenizer, marked, longest or 1 << 30)  # type: ignore[arg-type]
 
     def prompt_length(self, prompt: str) -> int:
         """Number of tokens of a prompt at the start of each row, for `vectors`."""
         with _TOKENIZING:
             return prompt_length(self.tokenizer, prompt, self.limit or 1 << 30)  # type: ignore[arg-type]
 
-    def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass) -> Vectors:
+    def of_texts(
+        self, texts: Sequence[str], longest: int | None, before: int, run: Pass, prompt: str = ""
+    ) -> Vectors:
         """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`."""
-        return self.vectors(self.token_rows(texts, longest), before, run)
+        return self.vectors(self.token_rows(texts, longest, prompt), before, run)
 
     def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
         """Vectors `[len(rows), d]` of token ids, of which the first `before` of each row are not pooled."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        buckets = bucket_rows(lengths, **{**self.bucket_limits, **run.limits})  # type: ignore[arg-type]
+        buckets = self._buckets(lengths, {**self.bucket_limits, **run.limits})
         parts = []
         for bucket in buckets:
             parts.append(self._forward([rows[i] for i in bucket], before))
@@ -172,16 +175,26 @@ class GraphVectors:
 
     def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
         """Vectors of each bucket of rows."""
+        if mixes_padding(self.config):
+            return (self.vectors(list(map(list, rows)), before, Pass()) for rows, before in filter(None, buckets))
         return (self._forward(*bucket) for bucket in buckets if bucket is not None)
 
     def token_vectors(self, rows: object, run: Pass) -> NoReturn:
         """Raises `InputError`: a graph gives the vectors of texts alone."""
         raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
 
+    def _buckets(self, lengths: NDArray[np.int64], limits: Mapping[str, float]) -> list[NDArray[np.int64]]:
+        if mixes_padding(self.config):
+            most = {name: int(limits[name]) for name in ("max_tokens", "max_rows") if name in limits}
+            return rows_of_one_length(lengths, **most)
+        return bucket_rows(lengths, **limits)  # type: ignore[arg-type]
+
     def _forward(self, rows: Sequence[Sequence[int]], before: int) -> Vectors:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         check_id(max(map(max, filter(None, rows)), default=0), self.vocabulary_size, self.tokenizer, self.name)
-        width = int(padded_widths(np.array([lengths.max()]), self.limit or int(lengths.max()))[0])
+        width = max(int(lengths.max()), 1)
+        if not mixes_padding(self.config):
+            width = int(padded_widths(np.array([width]), self.limit or width)[0])
         mask = (np.arange(width) < lengths[:, None]).astype(np.int64)
         ids = np.zeros_like(mask)
         ids[mask.astype(bool)] = np.concatenate(rows)

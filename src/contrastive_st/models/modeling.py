@@ -120,6 +120,16 @@ class ContrastiveMixin(ForCL):
             embeddings = in_buckets(encode, self.get_input_embeddings(), batch, self.positions, **options)
         return embeddings.view(*input_ids.shape[:-1], -1)
 
+    def check_words(self) -> None:
+        """Raise `InputError` for a family without a table of word embeddings, such as CANINE, which is not trained."""
+        try:
+            self.get_input_embeddings()
+        except NotImplementedError:
+            raise InputError(
+                f"{self.config.model_type} has no table of word embeddings, which training needs; it only encodes, so "
+                "train a model of another family"
+            ) from None
+
     @property
     def positions(self) -> int | None:
         """The most tokens that a row may be padded to; None if the model sets no limit."""

@@ -29,22 +29,24 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.models.auto import opened
 from contrastive_st.models.base import sentence_vectors
-from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
+from contrastive_st.models.checkpoint import Checkpoint, mixes_padding, most_tokens, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.families import family
 from contrastive_st.models.saving import init_unused_pooler, write_tokenizer, write_use
 from contrastive_st.models.wrapped import (
     EncoderForCL,
     check_modules,
+    includes_prompt,
     is_sentence_transformer,
     modules_of,
     output_of,
+    reads_messages,
     settings_of_modules,
 )
 from contrastive_st.speed import switch
 from contrastive_st.speed.products import all_modules, packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
-from contrastive_st.tokens import check_id, pad_rows, prompt_length, token_ids, token_types, tokenizer_state
+from contrastive_st.tokens import check_id, pad_rows, prompt_length, token_ids, token_types, tokenizer_state, without_surrogates
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -114,7 +116,7 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
             longest = (inner.truncation or {}).get("max_length")
             inner = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=inner), longest)
         return modules, inner, Checkpoint.in_memory(
-            include_prompt=all(getattr(module, "include_prompt", True) for module in modules_of(model)),
+            include_prompt=includes_prompt(model),
             max_length=None if bare else modules.max_length, prompts=dict(model.prompts),
             default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
@@ -228,23 +230,24 @@ class Running:
         if getattr(self.model, "is_table", False):
             self.model.write_max_length(folder, self.max_length)
 
-    def token_rows(self, texts: list[str], longest: int | None = None) -> list[list[int]]:
-        """Token ids of each text, at most `longest`."""
+    def token_rows(self, texts: list[str], longest: int | None = None, prompt: str = "") -> list[list[int]]:
+        """Token ids of each text after a prompt, at most `longest`."""
+        marked = [prompt + text for text in texts]
         if getattr(self.model, "is_table", False):
-            texts = list(self._reading.beginnings(texts, longest))
+            marked = list(self._reading.beginnings(marked, longest))
         with _TOKENIZING:
-            if isinstance(self.model, _Modules) and self.model.settings_of_calls:
-                return self.model.token_rows(texts, longest or self.tokenizer.model_max_length)
-            return token_ids(self.tokenizer, texts, longest or 1 << 30)
+            if isinstance(self.model, _Modules) and self.model.tokenizes:
+                return self.model.token_rows(texts, longest or self.tokenizer.model_max_length, prompt)
+            return token_ids(self.tokenizer, marked, longest or 1 << 30)
 
     def prompt_length(self, prompt: str) -> int:
         """Number of tokens of a prompt at the start of each row, for `vectors`."""
         with _TOKENIZING:
             return prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
 
-    def of_texts(self, texts: list[str], longest: int | None, before: int, run: Pass) -> Vectors:
-        """`vectors` of texts of at most `longest` tokens."""
-        return self.vectors(self.token_rows(texts, longest), before, run)
+    def of_texts(self, texts: list[str], longest: int | None, before: int, run: Pass, prompt: str = "") -> Vectors:
+        """`vectors` of texts after a prompt, of at most `longest` tokens."""
+        return self.vectors(self.token_rows(texts, longest, prompt), before, run)
 
     @torch.inference_mode()
     def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
@@ -306,7 +309,7 @@ class Running:
         @torch.inference_mode()
         def forward(bucket: tuple[Sequence[Sequence[int]], int]) -> Tensor:
             rows = [list(row) for row in bucket[0]]
-            if len(rows) == 1 or not self._most_packed(self.device):
+            if len(rows) == 1 or not (self._most_packed(self.device) or mixes_padding(self.model.config)):
                 return self.forward(rows, bucket[1])
             parts = self._buckets(np.fromiter(map(len, rows), np.int64, len(rows)), {})
             return in_order([self.forward([rows[i] for i in part], bucket[1]) for part in parts], parts)
@@ -324,7 +327,7 @@ class Running:
         least = max(int(lengths.max()), 1)
         device = self.device
         packs = self._most_packed(device)
-        if not packs:
+        if not (packs or mixes_padding(self.model.config)):
             least = int(padded_widths(np.array([least]), self.max_length or least)[0])
         padded = pad_rows(rows, self.tokenizer.pad_token_id, least=least)
         ids, mask = (on_device(x, device) for x in padded)
@@ -363,10 +366,11 @@ class Running:
         """Rows that are computed at once.
 
         On a CPU no row of a model that packs is padded: rows are packed, or those of a bucket have one length. How a
-        row is computed depends on its length alone, so that it has the same bits among other rows.
+        row is computed depends on its length alone, so that it has the same bits among other rows. Nor is one of a
+        model that mixes padding into its vector.
         """
-        limits = {**self.bucket_limits, **limits}
-        if not (most := self._most_packed(self.device)):
+        limits, most = {**self.bucket_limits, **limits}, self._most_packed(self.device)
+        if not (most or mixes_padding(self.model.config)):
             return bucket_rows(lengths, **limits)  # type: ignore[arg-type]
         packed = (lengths > 0) & (lengths <= most)
         at_once = {name: int(limits[name]) for name in ("max_tokens", "max_rows") if name in limits}
@@ -474,9 +478,13 @@ class _Modules(nn.Module):
             self.config.vocab_size = first.num_embeddings
         #: How its tokenizer is called, if not as others are
         self.settings_of_calls: dict[str, dict[str, int]] = getattr(first, "processing_kwargs", {})
+        #: Whether sentence-transformers makes the token ids, and not the tokenizer alone
+        self.tokenizes = bool(self.settings_of_calls) or reads_messages(source)
         modes = [getattr(module, "pooling_mode", None) for module in modules]
         self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
         self.after = settings_of_modules(source)
+        if reads_messages(source):
+            self.after.append(f"chat template {source.tokenizer.chat_template}")
 
     @property
     def device(self) -> torch.device:
@@ -488,11 +496,12 @@ class _Modules(nn.Module):
         of_calls = {**self.settings_of_calls.get("common", {}), **self.settings_of_calls.get("text", {})}
         return of_calls.get("max_length", self.encoder.max_seq_length)
 
-    def token_rows(self, texts: Sequence[str], longest: int) -> list[list[int]]:
+    def token_rows(self, texts: Sequence[str], longest: int, prompt: str) -> list[list[int]]:
         """Token ids of each text, at most `longest`, as `preprocess` of sentence-transformers makes them."""
         if not texts:
             return []
-        features = self.encoder.preprocess(list(texts), processing_kwargs={"text": {"max_length": longest}})
+        asked = {"text": {"max_length": longest}}
+        features = self.encoder.preprocess(without_surrogates(texts), prompt or None, processing_kwargs=asked)
         pairs = zip(features["input_ids"], features["attention_mask"].bool(), strict=True)
         return [row[real].tolist() for row, real in pairs]
 

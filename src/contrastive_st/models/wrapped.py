@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ from contrastive_st.files.writing import write_json
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import adopt, has_adapter
 from contrastive_st.models.base import ForCL, sentence_vectors
-from contrastive_st.models.checkpoint import ONE_VECTOR, TRANSFORMER_ROLES, Checkpoint, unknown_pooling
+from contrastive_st.models.checkpoint import ONE_VECTOR, TASK, TRANSFORMER_ROLES, Checkpoint, unknown_pooling
 from contrastive_st.models.configuration import LossConfig
+from contrastive_st.models.modeling import ContrastiveMixin
 from contrastive_st.models.saving import weights_as, write_tensors
 
+logger = logging.getLogger(__name__)
 Pooling = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -93,10 +96,13 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.takes = names & {"token_type_ids", "text_mask"}
         if is_sentence_transformer(encoder):
             check_modules(encoder)
-            include_prompt = all(getattr(module, "include_prompt", True) for module in modules_of(encoder))
+            if reads_messages(encoder):
+                logger.warning("its chat template is left out: it is trained with texts as they are, and saved for these")
+                first: Any = modules_of(encoder)[0]
+                first.modality_config = {name: x for name, x in first.modality_config.items() if name != "message"}
             of_model: Any = encoder
             recorded = {"prompts": dict(of_model.prompts), "default_prompt_name": of_model.default_prompt_name}
-            settings = {**recorded, "include_prompt": include_prompt, **settings}
+            settings = {**recorded, "include_prompt": includes_prompt(encoder), **settings}
             self.after = settings_of_modules(encoder)
         else:
             settings = {"include_prompt": "text_mask" not in self.takes, **settings}
@@ -238,6 +244,8 @@ def contrastive(model: Any, loss: object = None) -> ForCL:
     elif loss is not None:  # it takes the place of a `ForCL` model
         raise InputError(f"{type(model).__name__} has a loss_fn; leave out loss=")
     trained = cast("ForCL", model)
+    if isinstance(trained, ContrastiveMixin):
+        trained.check_words()
     half = {weight.dtype for weight in trained.parameters() if weight.requires_grad} & {torch.float16, torch.bfloat16}
     if half:
         adapted = has_adapter(trained)
@@ -279,7 +287,7 @@ def output_of(
 
 def _features(
     encoder: nn.Module, ids: Tensor, mask: Tensor, prompt_length: int | None, types: Tensor | None
-) -> dict[str, Tensor | int]:
+) -> dict[str, Tensor | int | str]:
     """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding.
 
     Types of 0 are passed if its tokenizer gives any: GPT-2 and XLM add the vector of such a type.
@@ -291,13 +299,17 @@ def _features(
     if types is None and "token_type_ids" in getattr(getattr(encoder, "tokenizer", None), "model_input_names", ()):
         types = torch.zeros_like(ids)
     typed = {} if types is None else {"token_type_ids": types}
-    return {"input_ids": ids, "attention_mask": mask, **before, **typed}
+    read = {"modality": "message"} if reads_messages(encoder) else {}
+    return {"input_ids": ids, "attention_mask": mask, **before, **typed, **read}
 
 
 def recorded_modules(source: nn.Module) -> Checkpoint:
     """The kind of a model of sentence-transformers, and its modules, as `Checkpoint` has them of a folder."""
     modules = modules_of(source)
-    roles = (f"Transformer with {name}" for name in TRANSFORMER_ROLES if getattr(modules[0], name, None) is not None)
+    first: Any = modules[0]
+    roles = [f"Transformer with {name}" for name in TRANSFORMER_ROLES if getattr(first, name, None) is not None]
+    if reads_messages(source) and first._chat_template_declares_task():
+        roles.append(f"Transformer with {TASK}")
     kinds = (type(module).__name__ for module in modules)
     return Checkpoint.in_memory(kind=getattr(source, "model_type", ONE_VECTOR), foreign=(*kinds, *roles))
 
@@ -309,6 +321,16 @@ def modules_of(source: Any) -> list[nn.Module]:
         routes = [list(route) for route in getattr(module, "sub_modules", {}).values()]
         result += routes[0] if routes and all(route == routes[0] for route in routes) else [module]
     return result
+
+
+def reads_messages(source: Any) -> bool:
+    """Whether a model of sentence-transformers puts each text into a chat template, and a prompt before it."""
+    return "message" in getattr(modules_of(source)[0], "modality_config", ())
+
+
+def includes_prompt(source: Any) -> bool:
+    """Whether a model of sentence-transformers pools the tokens of a prompt, as always of a chat template."""
+    return reads_messages(source) or all(getattr(module, "include_prompt", True) for module in modules_of(source))
 
 
 def settings_of_modules(source: nn.Module) -> list[str]:

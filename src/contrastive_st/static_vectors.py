@@ -391,9 +391,7 @@ class StaticVectors(StaticTable):
         flat, ends = ids.tolist(), [0, *np.cumsum(lengths).tolist()]
         return [flat[start:end] for start, end in pairwise(ends)]
 
-    def of_texts(
-        self, texts: Sequence[str], longest: int | None, before: int, run: Pass, prompt: str = ""
-    ) -> Vectors:
+    def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass, prompt: str = "") -> Vectors:
         """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`: nothing is padded, and a prompt counts."""
         output = np.empty((len(texts), self.embeddings.shape[1]), np.float32)
         for start in range(0, len(texts), _READ_TOGETHER):

@@ -12,6 +12,7 @@ from transformers import BertModel
 from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import EncoderForCL, load_tokenizer
+from contrastive_st.models.export import export
 from contrastive_st.models.protocol import as_encoder, open_encoder
 
 library = pytest.importorskip("sentence_transformers")
@@ -143,6 +144,53 @@ def test_equal_vectors_and_not_trained(stack, transformer, tmp_path):
     assert SentenceEncoder(tmp_path / "again").fingerprint == encoder.fingerprint
     with pytest.raises(InputError, match=f"{named}.*--pooling"):
         AutoModelForCL.from_pretrained(tmp_path / "peer")
+
+
+CHAT = "{% for m in messages %}{{ m.role + ' : ' + m.content + ' [SEP] ' }}{% endfor %}"
+
+
+@pytest.fixture
+def chat(transformer, tokenizer, tmp_path):
+    """A model of sentence-transformers that puts each text into a chat template, with a prompt as another message."""
+    changed = copy.deepcopy(tokenizer)
+    changed.chat_template = CHAT
+    changed.save_pretrained(tmp_path / "base")
+    stack = [transformer(), pooling("mean", include_prompt=False)]
+    peer = library.SentenceTransformer(modules=stack, device="cpu", prompts={"query": "the cat "})
+    peer.save_pretrained(str(tmp_path / "peer"), create_model_card=False)
+    return peer.eval()
+
+
+def test_texts_in_a_chat_template(chat, tmp_path):
+    bare, asked = vectors(chat), chat.encode_query(SENTENCES, show_progress_bar=False)
+    for model in (tmp_path / "peer", chat):
+        encoder = SentenceEncoder(model)
+        np.testing.assert_allclose(encoder.encode(SENTENCES), bare, atol=1e-5)
+        np.testing.assert_allclose(encoder.encode_query(SENTENCES), asked, atol=1e-5)
+        rows = encoder.token_rows(SENTENCES, "the cat ")
+        assert rows[0] == chat.preprocess(SENTENCES[:1], "the cat ")["input_ids"][0].tolist()
+        np.testing.assert_allclose(encoder.encode_rows(rows, "the cat "), asked, atol=1e-5)
+        assert encoder.knows(["", SENTENCES[0]]).tolist() == [False, True]
+        again = written_back(encoder, tmp_path / "again")
+        np.testing.assert_allclose(again.encode_query(SENTENCES, show_progress_bar=False), asked, atol=1e-5)
+        assert SentenceEncoder(tmp_path / "again").fingerprint == encoder.fingerprint
+    for refuses in (AutoModelForCL.from_pretrained, lambda folder: export(SentenceEncoder(folder), tmp_path / "graph")):
+        with pytest.raises(InputError, match="a chat template, Pooling"):
+            refuses(tmp_path / "peer")
+
+
+def test_it_is_trained_and_saved_without_its_chat_template(chat, tmp_path, caplog):
+    encoder = SentenceEncoder(EncoderForCL(chat), chat.tokenizer)
+    assert "chat template is left out" in caplog.text
+    again = written_back(encoder, tmp_path / "again")
+    np.testing.assert_allclose(vectors(again), encoder.encode(SENTENCES), atol=1e-5)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "again").encode(SENTENCES), vectors(again), atol=1e-5)
+
+
+def test_a_chat_template_that_reads_queries_otherwise(chat, tmp_path):
+    (tmp_path / "peer/chat_template.jinja").write_text(CHAT + "{{ task }}")
+    with pytest.raises(InputError, match=r"a task in its chat template.*mining take a SentenceTransformer"):
+        SentenceEncoder(tmp_path / "peer")
 
 
 @pytest.mark.parametrize("stack", REFUSED)

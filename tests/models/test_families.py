@@ -16,6 +16,7 @@ from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
 from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.families import family
+from contrastive_st.models.wrapped import contrastive
 
 pytestmark = (
     pytest.mark.allow_warnings
@@ -126,6 +127,40 @@ def test_it_opens_trains_and_is_saved_or_says_in_a_line_what_it_cannot_do(name, 
         for options, word in (({"pooling": "cls"}, "projection"), ({"pooling": "mean", "do_mlm": True}, "known")):
             with pytest.raises(InputError, match=word):
                 AutoModelForCL.from_pretrained(theirs, **options)
+
+
+MIXING = {
+    "convbert": {"head_ratio": 1, "conv_kernel_size": 3}, "mobilebert": {}, "nystromformer": {},
+    "yoso": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MIXING)
+def test_a_text_has_one_vector_where_padding_would_change_it(kind, tokenizer, tmp_path):
+    torch.manual_seed(0)
+    theirs = AutoModel.from_config(transformers.AutoConfig.for_model(kind, **SHAPE | MIXING[kind])).eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():  # the vector of padding too, as of published weights
+            parameter.add_(torch.randn_like(parameter) / 8)
+    save_both(theirs, tokenizer, tmp_path)
+    alone = [plain(tmp_path, dict(tokenizer(text, return_tensors="pt"))) for text in SENTENCES]
+    encoder = SentenceEncoder(tmp_path, pooling="mean")
+    assert len({len(row) for row in encoder.token_rows(SENTENCES)}) > 1
+    np.testing.assert_allclose(encoder.encode(SENTENCES), np.concatenate(alone), rtol=0, atol=2e-5)
+    (of_stream,) = encoder.encode_buckets([(encoder.token_rows(SENTENCES), "")])
+    np.testing.assert_allclose(of_stream, np.concatenate(alone), rtol=0, atol=2e-5)
+
+
+def test_canine_encodes_and_is_not_trained(tmp_path):
+    shape = {"local_transformer_stride": 16, "downsampling_rate": 2, "upsampling_kernel_size": 2,
+             "num_hash_buckets": 64, "vocab_size": None}  # fmt: skip
+    config = transformers.AutoConfig.for_model("canine", **SHAPE | shape)
+    save_both(AutoModel.from_config(config), transformers.CanineTokenizer(model_max_length=30), tmp_path)
+    encoder = SentenceEncoder(tmp_path, pooling="mean")
+    alone = [encoder.encode(text) for text in SENTENCES]
+    np.testing.assert_allclose(encoder.encode(SENTENCES), alone, rtol=0, atol=2e-5)
+    with pytest.raises(InputError, match="canine has no table of word embeddings"):
+        contrastive(AutoModelForCL.from_pretrained(tmp_path, pooling="mean"))
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "xlm"])

@@ -157,9 +157,7 @@ class GraphVectors:
         with _TOKENIZING:
             return prompt_length(self.tokenizer, prompt, self.limit or 1 << 30)  # type: ignore[arg-type]
 
-    def of_texts(
-        self, texts: Sequence[str], longest: int | None, before: int, run: Pass, prompt: str = ""
-    ) -> Vectors:
+    def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass, prompt: str = "") -> Vectors:
         """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`."""
         return self.vectors(self.token_rows(texts, longest, prompt), before, run)
 

@@ -46,7 +46,15 @@ from contrastive_st.models.wrapped import (
 from contrastive_st.speed import switch
 from contrastive_st.speed.products import all_modules, packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
-from contrastive_st.tokens import check_id, pad_rows, prompt_length, token_ids, token_types, tokenizer_state, without_surrogates
+from contrastive_st.tokens import (
+    check_id,
+    pad_rows,
+    prompt_length,
+    token_ids,
+    token_types,
+    tokenizer_state,
+    without_surrogates,
+)
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

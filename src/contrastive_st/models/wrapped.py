@@ -97,7 +97,9 @@ class EncoderForCL(ForCL, PreTrainedModel):
         if is_sentence_transformer(encoder):
             check_modules(encoder)
             if reads_messages(encoder):
-                logger.warning("its chat template is left out: it is trained with texts as they are, and saved for these")
+                logger.warning(
+                    "its chat template is left out: it is trained with texts as they are, and saved for these"
+                )
                 first: Any = modules_of(encoder)[0]
                 first.modality_config = {name: x for name, x in first.modality_config.items() if name != "message"}
             of_model: Any = encoder

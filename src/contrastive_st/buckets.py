@@ -1,8 +1,8 @@
 """Run a model over rows of different lengths in buckets of similar length, with the values of the padded batch.
 
-Rows are ordered by length and encoded in buckets, each padded to its longest row. Nearly every encoder masks padding, so
-the embedding of a row does not depend on how much it is padded: values and gradients are those of the padded batch. (Of
-the others, `mixes_padding` of `models/checkpoint.py`, rows of one length are encoded together.)
+Rows are ordered by length and encoded in buckets, each padded to its longest row. Nearly all encoders mask padding, so
+the embedding of a row does not depend on how much it is padded: values and gradients are those of the padded batch.
+(Others, see `mixes_padding` of `models/checkpoint.py`, encode rows of one length together; training pads them.)
 Short rows are just no longer padded to the length of the longest. Buckets have few different shapes, because on a CPU
 oneDNN compiles code for each shape of a product: the first product of a shape takes several times as long as the next.
 """

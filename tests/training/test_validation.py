@@ -10,7 +10,7 @@ import validation_worker
 from datasets import Dataset
 from ranks import together
 from scipy.stats import spearmanr
-from transformers import TrainerCallback
+from transformers import EarlyStoppingCallback, TrainerCallback
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -243,6 +243,10 @@ def test_a_run_that_gets_worse_stops_and_keeps_the_best(tokenizer, bert_config, 
     patient = worse_and_worse(tokenizer, bert_config, tmp_path / "out", early_stopping_patience=3)
     patient.train(resume_from_checkpoint=True)
     assert patient.state.global_step == state.global_step + 4
+    patient = worse_and_worse(tokenizer, bert_config, tmp_path / "out", load_best_model_at_end=True)
+    patient.add_callback(EarlyStoppingCallback(4))
+    patient.train(resume_from_checkpoint=True)
+    assert patient.state.global_step == state.global_step + 8
 
 
 def test_the_last_checkpoint_of_a_run_that_is_stopped_stays_beside_the_best(tokenizer, bert_config, tmp_path):

@@ -230,7 +230,6 @@ def _cosines_at(vertices: Tensor, points: Tensor) -> Tensor:
     with torch.autocast(vertices.device.type, enabled=False):
         lines = points[None] - vertices[:, None]
         square = lines.square().sum(-1, keepdim=True)
-        # not normalize(): its gradient at a zero line is 1 / eps
         unit = lines / torch.where(square > 0, square, 1.0).sqrt()
         return unit @ unit.transpose(1, 2)
 

@@ -146,7 +146,7 @@ class EncoderArguments(ScriptArguments):
         if self.lora and self.lora_r is None:
             yield f"--lora_{next(iter(self.lora))} is a setting of an adapter; give its rank with --lora_r"
         for name in ("new_head", "bidirectional"):
-            if self.model_name_or_path is None and getattr(self, name) is not None:
+            if self.model_name_or_path is None and getattr(self, name):
                 yield f"--{name} is a setting of an encoder to start from; give it with --model_name_or_path"
 
     @property

@@ -18,7 +18,6 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights, local_folder
 from contrastive_st.files.reading import read_json
 from contrastive_st.tokens import without_surrogates
-from contrastive_st.vectors import check_finite
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import Hit
@@ -125,7 +124,7 @@ def rerank(
         All hits; of equal scores, the earlier one first.
 
     Raises:
-        InputError: the model gives a score that is NaN or infinite.
+        InputError: the model gives a score that is NaN.
 
     Example:
         >>> from contrastive_st.search.index import Hit
@@ -141,8 +140,12 @@ def rerank(
         if start and time.perf_counter() - started > seconds:
             break
         pairs = [(query, hit.text) for hit in hits[start : min(start + _AT_A_TIME, top)]]
-        found = np.asarray(scorer.predict(pairs, show_progress_bar=False), np.float32).reshape(len(pairs), 1)
-        scores += check_finite(found, "scores of the cross-encoder").ravel().tolist()
+        found = np.asarray(scorer.predict(pairs, show_progress_bar=False), np.float32).reshape(len(pairs))
+        if np.isnan(found).any():
+            raise InputError(
+                f"a score of the cross-encoder is NaN, of {pairs[int(np.isnan(found).argmax())][1][:40]!r}"
+            )
+        scores += found.tolist()
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     rest = [replace(hit, score=math.nan) for hit in hits[len(scores) :]]
     return [replace(hits[i], score=scores[i]) for i in order] + rest

@@ -72,11 +72,6 @@ class ContrastiveTrainingArguments(TrainingArguments):
         "eval_loss). Unless you set other intervals, the run is evaluated and saved ten times. It ends with its best "
         "checkpoint."
     )
-    restore_callback_states_from_checkpoint: bool = option(
-        "In a resumed run, give the callbacks the states that the checkpoint has: how many evaluations were not better "
-        "(early_stopping_patience), or the best score of a schedule that follows the scores.",
-        default=True,
-    )
     allow_changed_resume: bool = option(
         "Resume even if the state of the optimizer, scheduler or random numbers is missing, or if data, seed or batch "
         "size have changed.",

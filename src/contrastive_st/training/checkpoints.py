@@ -180,16 +180,28 @@ class CheckpointTrainer(Trainer):
         """As in transformers, but a finished run that is resumed has no epoch left."""
         self._epochs, *result = super().set_initial_training_values(args, dataloader)
         if self.resumed_from is not None:  # it took its last step, or had stopped because it did not get better
-            state, stoppers = TrainerState.load_from_json(str(Path(self.resumed_from, STATE))), list[Any]()
-            if args.restore_callback_states_from_checkpoint:
-                stoppers = dict(state.stateful_callbacks or {}).get("EarlyStoppingCallback", [])
+            state = TrainerState.load_from_json(str(Path(self.resumed_from, STATE)))
+            self._restore_callbacks(state)
             waited = any(
-                stopper["attributes"]["early_stopping_patience_counter"]
-                >= (self.args.early_stopping_patience or stopper["args"]["early_stopping_patience"])
-                for stopper in (stoppers if isinstance(stoppers, list) else [stoppers])
+                isinstance(callback, EarlyStoppingCallback)
+                and callback.early_stopping_patience_counter >= callback.early_stopping_patience
+                for callback in self.callback_handler.callbacks
             )
             self.finished_before = state.global_step >= result[-1] or (waited and state.global_step > 0)
         return (0 if self.finished_before else self._epochs, *result)
+
+    def _restore_callbacks(self, state: TrainerState) -> None:
+        """Give the callbacks of this run the attributes that those of the checkpoint had.
+
+        With `restore_callback_states_from_checkpoint` transformers makes new ones, with the arguments that they had.
+        """
+        held: Any = state.stateful_callbacks or {}
+        for name, states in held.items():
+            states = states if isinstance(states, list) else [states]
+            callbacks = [one for one in self.callback_handler.callbacks if type(one).__name__ == name]
+            last = states[len(states) - len(callbacks) :]  # transformers adds those of each checkpoint to a list
+            for callback, kept in zip(callbacks, last, strict=False):
+                vars(callback).update(kept["attributes"])
 
     def begin(self) -> None:
         """What is left to do when everything is loaded, before the first step."""
@@ -201,9 +213,6 @@ class CheckpointTrainer(Trainer):
         elif self.resumed_from is not None:
             if is_first_process():
                 logger.info(f"resumes from {self.resumed_from}, {done}")
-            for callback in self.callback_handler.callbacks:
-                if isinstance(callback, EarlyStoppingCallback) and self.args.early_stopping_patience:
-                    callback.early_stopping_patience = self.args.early_stopping_patience  # not that of the checkpoint
             if self._is_new_in(self.resumed_from, _RATES):
                 # Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint.
                 optimizer, scheduler, (asked, rates) = cast("Optimizer", self.optimizer), self.lr_scheduler, self._asked

@@ -44,9 +44,10 @@ PACKAGE = (
 )  # fmt: skip
 #: Variables that libraries read when they are loaded, and those of them that are read later. (What
 #: accelerate launch sets, KMP_AFFINITY, is for an OpenMP that the wheels of torch do not have. Importing peft or
-#: sentence-transformers sets TORCHINDUCTOR_CACHE_DIR: if it counted, all processes of a session would start cold.)
+#: sentence-transformers sets TORCHINDUCTOR_CACHE_DIR, a page of gradio HF_HUB_DISABLE_TELEMETRY: if they counted, all
+#: processes of a session would start cold.)
 LOADED = ("OMP_", "OPENBLAS_", "MKL_", "ONEDNN_", "LD_", "MALLOC_", "GLIBC_", "TORCH", "PYTHONHASHSEED")
-LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "TORCHINDUCTOR_CACHE_DIR", "HF_TOKEN")
+LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "TORCHINDUCTOR_CACHE_DIR", "HF_HUB_DISABLE_TELEMETRY", "HF_TOKEN")
 #: Variables by which a command of this package makes other libraries silent; one that ran in the process of the tests
 #: has left them there, and they are no matter of the processes that tests start
 LEFT = {"TRANSFORMERS_VERBOSITY", "HF_DATASETS_DISABLE_PROGRESS_BARS"} - set(os.environ)

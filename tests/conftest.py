@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import warm_python
 
 SENTENCES = [
     "the cat sat on the mat",
@@ -43,9 +44,7 @@ def device_name():
 def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist gives out files in the order that follows
     if (config.getoption("numprocesses", 0) or 0) > 1 and not hasattr(config, "workerinput"):
-        from warm_python import share
-
-        share()
+        warm_python.share()
 
 
 def pytest_collection_modifyitems(items):
@@ -66,7 +65,12 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """So too after each file, for the modules that its tests have imported."""
+    """So too after each file, for the modules that its tests have imported; what these have set leaves with each test.
+
+    A command of this package makes other libraries silent, kreuzberg sets LD_LIBRARY_PATH, torch, peft and gradio set
+    theirs: all processes that later tests start would be new to the warm ones, and import everything again.
+    """
+    warm_python.put_back()
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()

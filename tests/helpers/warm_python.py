@@ -43,17 +43,14 @@ PACKAGE = (
     "contrastive_st.scripts.encoder", "contrastive_st.data.neighbor_pairs", "torch.utils.tensorboard",
 )  # fmt: skip
 #: Variables that libraries read when they are loaded, and those of them that are read later. (What
-#: accelerate launch sets, KMP_AFFINITY, is for an OpenMP that the wheels of torch do not have. Importing peft or
-#: sentence-transformers sets TORCHINDUCTOR_CACHE_DIR, a page of gradio HF_HUB_DISABLE_TELEMETRY: if they counted, all
-#: processes of a session would start cold.)
+#: accelerate launch sets, KMP_AFFINITY, is for an OpenMP that the wheels of torch do not have.)
 LOADED = ("OMP_", "OPENBLAS_", "MKL_", "ONEDNN_", "LD_", "MALLOC_", "GLIBC_", "TORCH", "PYTHONHASHSEED")
-LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "TORCHINDUCTOR_CACHE_DIR", "HF_HUB_DISABLE_TELEMETRY", "HF_TOKEN")
-#: Variables by which a command of this package makes other libraries silent; one that ran in the process of the tests
-#: has left them there, and they are no matter of the processes that tests start
-LEFT = {"TRANSFORMERS_VERBOSITY", "HF_DATASETS_DISABLE_PROGRESS_BARS"} - set(os.environ)
+LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "HF_TOKEN")
 #: Names the folder of the executables that all workers share
 SHARED = "CONTRASTIVE_ST_WARM"
 LOADED_BY_PACKAGE = ("HF_", "TRANSFORMERS_", "DATASETS_", "SENTENCE_TRANSFORMERS_", "XDG_", "HOME")
+#: The variables of the session, as it began
+BEGAN = dict(os.environ)
 
 CLIENT = """#!{executable} -IS
 import json, os, signal, socket, sys
@@ -61,8 +58,6 @@ arguments = sys.argv[1:]
 if arguments[:1] == ["-u"]:
     del arguments[0]
     os.environ["PYTHONUNBUFFERED"] = "1"
-for name in {left!r}:
-    os.environ.pop(name, None)
 loaded = {{n: v for n, v in os.environ.items() if n.startswith({loaded!r}) and not n.startswith({later!r})}}
 if not arguments or arguments[0] not in ("-c", "-m") and arguments[0].startswith("-") or loaded != {environment!r}:
     os.execv({executable!r}, [{executable!r}, *sys.argv[1:]])
@@ -79,6 +74,15 @@ if status < 0:
     os.kill(os.getpid(), -status)
 os._exit(status)
 """
+
+
+def put_back() -> None:
+    """Give the variables that libraries read when they are loaded the values that they had when the session began."""
+    for name in [name for name in {*os.environ, *BEGAN} if name.startswith(LOADED + LOADED_BY_PACKAGE)]:
+        if name in BEGAN:
+            os.environ[name] = BEGAN[name]
+        else:
+            os.environ.pop(name, None)
 
 
 def share() -> None:
@@ -133,12 +137,10 @@ def _executable(
         return sys.executable
     folder = Path(tempfile.mkdtemp(prefix="warm"))
     client, path = folder / "python", str(folder / "socket")
-    own = {name: value for name, value in (own or os.environ).items() if name not in LEFT}
+    own = dict(own or os.environ)
     environment = {n: v for n, v in own.items() if n.startswith(loaded) and not n.startswith(LATER)}
     client.write_text(
-        CLIENT.format(
-            executable=sys.executable, path=path, environment=environment, loaded=loaded, later=LATER, left=LEFT
-        )
+        CLIENT.format(executable=sys.executable, path=path, environment=environment, loaded=loaded, later=LATER)
     )
     client.chmod(0o700)
     place = os.path.dirname(__file__)

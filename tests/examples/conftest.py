@@ -1,7 +1,8 @@
 """Files that several scripts train on."""
 
+import multiprocessing
 import os
-import signal
+import subprocess
 
 import pytest
 
@@ -37,12 +38,13 @@ def prompts_read(monkeypatch):
 
 @pytest.fixture
 def stop_at_step(monkeypatch):
-    """A function that sends SIGTERM to this process in a step of every run from then on; None: in no step."""
+    """A function that sends SIGTERM to this process and its own in a step of every run from then on; None: in none."""
 
     def stop(step):
         def begin(self, args, state, control, **kwargs):
             if state.global_step + 1 == step:
-                os.kill(os.getpid(), signal.SIGTERM)
+                own = [process.pid for process in multiprocessing.active_children()]
+                subprocess.run(["kill", "-TERM", *map(str, [os.getpid(), *own])], check=True)
 
         monkeypatch.setattr(StopOnSigterm, "on_step_begin", begin)
 

@@ -55,6 +55,7 @@ from contrastive_st.models.saving import write_tensors, write_tokenizer
 from contrastive_st.models.wrapped import EncoderForCL, own_module
 from contrastive_st.options import checked
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.order import leave_sigterm
 from contrastive_st.training.resumable import differences, fingerprint, settings_record
 from contrastive_st.training.stopping import StopOnSigterm
 
@@ -122,6 +123,10 @@ class CheckpointTrainer(Trainer):
         """The model without what accelerate has wrapped around it."""
         core: ForCL = self.accelerator.unwrap_model(self.model)
         return core
+
+    def get_train_dataloader(self) -> DataLoader[object]:
+        """As in `transformers.Trainer`; its workers leave SIGTERM to this process, which saves a checkpoint."""
+        return leave_sigterm(super().get_train_dataloader())
 
     def train(
         self,

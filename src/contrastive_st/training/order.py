@@ -29,11 +29,12 @@ def leave_sigterm(loader: DataLoader[Any]) -> DataLoader[Any]:
 
     It is blocked while they are started, so that threads which libraries start in them at once do not get it either.
     """
-    loader.worker_init_fn = partial(begin_worker, loader.worker_init_fn)
-    make = loader._get_iterator
+    read: Any = getattr(loader, "base_dataloader", loader)  # without what accelerate has wrapped around it
+    read.worker_init_fn = partial(begin_worker, read.worker_init_fn)
+    make = read._get_iterator
 
     def started() -> Any:
-        if loader.num_workers == 0 or not hasattr(signal, "sigwaitinfo"):
+        if read.num_workers == 0 or not hasattr(signal, "sigwaitinfo"):
             return make()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
@@ -41,7 +42,7 @@ def leave_sigterm(loader: DataLoader[Any]) -> DataLoader[Any]:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    loader._get_iterator = started  # type: ignore[method-assign]
+    read._get_iterator = started
     return loader
 
 

@@ -460,11 +460,9 @@ class ContrastiveTrainer(CheckpointTrainer):
             self.data_collator = PlanningCollator(collator, loss, vocabulary)
         try:
             ordered = self.order.loader(self._train_batch_size)
-            loader: DataLoader[object] = super().get_train_dataloader() if ordered is None else ordered
+            return super().get_train_dataloader() if ordered is None else leave_sigterm(ordered)
         finally:
             self.data_collator = collator
-        leave_sigterm(getattr(loader, "base_dataloader", loader))  # without what accelerate has wrapped around it
-        return loader
 
     def _gradcache_step(
         self, model: nn.Module, inputs: Batch, num_items_in_batch: Tensor | int | None = None

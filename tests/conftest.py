@@ -58,7 +58,11 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Accelerate collects garbage before each run; without this it looks at all tests and libraries, for a second."""
+    """Accelerate collects garbage before each run; without this it looks at all tests and libraries, for a second.
+
+    And the modules of the tests have imported what sets variables, see below.
+    """
+    warm_python.put_back()
     gc.collect()
     gc.freeze()
 

@@ -137,7 +137,7 @@ def _executable(
         return sys.executable
     folder = Path(tempfile.mkdtemp(prefix="warm"))
     client, path = folder / "python", str(folder / "socket")
-    own = dict(own or os.environ)
+    own = own or BEGAN
     environment = {n: v for n, v in own.items() if n.startswith(loaded) and not n.startswith(LATER)}
     client.write_text(
         CLIENT.format(executable=sys.executable, path=path, environment=environment, loaded=loaded, later=LATER)

@@ -188,7 +188,31 @@ def test_a_stale_pid_of_another_program_is_no_server(place):
     pgdata.mkdir()
     for pid in (str(os.getpid()), "0x", ""):
         (pgdata / "postmaster.pid").write_text(pid)
-        assert not module._is_running(pgdata)
+        assert module._running_in(pgdata) is None
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["seen", "in a container"])
+def test_no_store_stops_the_server_of_another(place, monkeypatch, hidden):
+    """Neither a copy made while the server runs, nor one that was killed and whose process id is the other's now."""
+    if hidden:  # as for root without CAP_SYS_PTRACE
+
+        def readlink(path, **options):
+            raise PermissionError(path)
+
+        monkeypatch.setattr(module.os, "readlink", readlink)
+    with EmbeddedServer(place / "killed") as killed:
+        stale = (killed.pgdata / "postmaster.pid").read_text()
+    with EmbeddedServer(place / "one") as one, psycopg.connect(one.dsn) as connection:
+        assert module._running_in(one.pgdata) == one.pgdata
+        subprocess.run(["cp", "-a", one.folder, place / "copy"], check=True)
+        with pytest.raises(InputError, match="the server that answers has its data in"):
+            EmbeddedServer(place / "copy")
+        (killed.pgdata / "postmaster.pid").write_text(
+            stale.replace(stale.split()[0], str(postmaster(place / "one")), 1)
+        )
+        EmbeddedServer(place / "killed").close()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert not (one.pgdata / "postmaster.pid").exists()
 
 
 def test_the_wheel_of_the_server_is_not_imported(monkeypatch):

@@ -117,7 +117,7 @@ class EmbeddedServer:
         except BlockingIOError:
             pass  # another process uses it
         else:
-            if (self.pgdata / "postmaster.pid").exists():
+            if _running_in(self.pgdata) == self.pgdata.resolve():
                 self._run(self.pgdata, "pg_ctl", "-D", ".", "-m", "fast", "-w", "-t", "60", "stop")
             fcntl.flock(self._users, fcntl.LOCK_UN)  # a forked process may have the file open for long
         self._users.close()
@@ -136,7 +136,7 @@ class EmbeddedServer:
         with self._alone():
             began, failures, reported = time.monotonic(), 0, False
             while time.monotonic() < began + START_SECONDS and failures < 10:
-                running = _is_running(self.pgdata)
+                running = _running_in(self.pgdata) is not None
                 self.socket, self.dsn = self._address(running)
                 try:
                     with without_variables(), psycopg.connect(complete(self.dsn)) as connection:
@@ -295,18 +295,23 @@ def _is_servers_own(process: Path, pgdata: Path, started: float) -> bool:
     return float(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK") > started - _CLOCK_SECONDS
 
 
-def _is_running(pgdata: Path) -> bool:
-    """Whether the process in `postmaster.pid` is running and is a server (a zombie is not)."""
+def _running_in(pgdata: Path) -> Path | None:
+    """The data folder of the running server that wrote `postmaster.pid`; another one if `pgdata` is a copy of it.
+
+    None if that server has ended, whatever program, or server of a third folder, has its process id now.
+    """
     try:
-        pid = int((pgdata / "postmaster.pid").read_text().split()[0])
-        os.kill(pid, 0)
-    except (OSError, ValueError, IndexError) as error:
-        return isinstance(error, PermissionError)
-    try:
-        name, state = Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
-    except OSError:
-        return not Path("/proc/self").exists()  # without /proc, a process that answers a signal is taken for the server
-    return name.startswith("postgres") and state.split()[0] != "Z"
+        lines = _pid_file(pgdata)
+        process, folders = Path("/proc", str(int(lines[0]))), (pgdata.resolve(), Path(lines[1]).resolve())
+        if not Path("/proc/self").exists():  # a process that answers a signal is taken for the server
+            os.kill(int(lines[0]), 0)
+            return folders[0]
+        try:
+            return next((folder for folder in folders if _is_servers_own(process, folder, -math.inf)), None)
+        except PermissionError:  # in a container, root may see the arguments of another account's process alone
+            return folders[1] if os.fsencode(lines[4]) in (process / "cmdline").read_bytes().split(b"\0") else None
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _binaries() -> Path:

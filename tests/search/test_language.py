@@ -7,6 +7,7 @@ from store_places import by_words, new_store, unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
+from contrastive_st.search.lexemes import lexemes_of
 from contrastive_st.search.opening import open_index
 
 pytestmark = pytest.mark.slow
@@ -40,6 +41,16 @@ def test_the_stop_words_tell_the_language(place, name, texts, language):
         assert store.now().language == "french"
         with pytest.raises(InputError, match="'klingon'"):
             store.build_index("none", language="klingon")
+
+
+@pytest.mark.parametrize(
+    ("language", "forms", "lexeme"),
+    [("hindi", "किताबों किताब", "किताब"), ("nepali", "केटाहरू केटा", "केटा"), ("tamil", "வீடுகள் வீடு", "வீடு"),
+     ("arabic", "كِتَابٌ كتاب", "كتاب"), ("turkish", "İstanbul istanbul i\u0307stanbul", "istanbul"),
+     ("english", "houses2 houses2", "houses2")],
+)  # fmt: skip
+def test_words_with_vowel_signs_and_dots_are_stemmed_as_postgresql_does(language, forms, lexeme):
+    assert set(lexemes_of(forms, language)) == {lexeme}
 
 
 def test_a_german_query_finds_other_forms_of_its_words_and_compounds(place):

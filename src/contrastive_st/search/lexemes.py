@@ -24,6 +24,7 @@ _MARKS = (
 _TOKEN_OF = r"[-./\\~@#$%+]{{0,3}}{word}+(?:[-./\\:@+#=~&%$',]+{word}+)*[+#]*"
 _ASCII, _ANY = (re.compile(_TOKEN_OF.format(word=word)) for word in (r"\w", rf"[\w{_MARKS}]"))
 _PART = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
+_DIGIT = re.compile(r"\d")
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # one that is not inside a number
 _IS_CODE = re.compile(rf"[^\w{_MARKS}']|_")
 _PIECE = re.compile(r"[^/\\:=@]+")  # of a path or an address
@@ -61,7 +62,7 @@ def _fold(text: str) -> str:
     text = unicodedata.normalize("NFKC", text)
     if _OTHER.search(text):
         text = text.translate(_SAME)
-    return unicodedata.normalize("NFKC", text.casefold())
+    return unicodedata.normalize("NFKC", text.casefold().replace("i\u0307", "i"))  # of a capital I with a dot
 
 
 def lexemes_of(text: str, language: str = "simple", *, query: bool = False) -> list[str]:
@@ -150,7 +151,7 @@ def _expand(token: str, language: str, query: bool) -> list[str]:
 
 
 def _word(word: str, language: str, query: bool) -> list[str]:
-    if language == "simple" or not word.isalpha():
+    if not word or language == "simple" or _DIGIT.search(word):
         return [word] if word else []
     result = [_stemmer(language)(word)]
     if language in _COMPOUNDING and len(word) >= (_GRAM if query else _COMPOUND):

@@ -23,7 +23,7 @@ SEARCH_PATH = (
     " WHERE e.extname = 'vector'), nullif(current_setting('search_path'), '')), %s)"
 )
 
-VERSION = 8  # of the tables below
+VERSION = 9  # of the tables below, and of the lexemes in them
 # The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
 # that it can be renamed; a name in _aliases is one more. No collection has a name that begins with _. A language of
 # NULL is not known yet. The row of a collection describes the live space, and has its number; _spaces has all of

@@ -12,7 +12,7 @@ from search_fakes import WordEncoder
 from store_places import store_of
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.migration.moving import Move, finish
+from contrastive_st.search.migration.moving import Move, finish, roll_back
 from contrastive_st.search.migration.sample import interval, ndcg, sample
 from contrastive_st.search.postgres.store import VectorStore
 
@@ -265,6 +265,19 @@ def test_one_move_at_a_time(place):
                 moving(after).run()
             with pytest.raises(InputError, match="has begun"):
                 moving(after, OTHER).run()
+        with opened(place, "single") as after:  # what is said after a move back leads to its end
+            said = []
+            moving(after, OLD, log=said.append).run()
+            assert said == ["all documents are encoded, and searches use old; --rollback removes the vectors of new"]
+        with opened(place, "single") as after:
+            with pytest.raises(InputError, match="already use old; --rollback removes the vectors of new"):
+                moving(after, OLD).run()
+            with pytest.raises(InputError, match=r"do not use new yet: .*--rollback"):
+                finish(after)
+            assert roll_back(after, lambda model: OLD).model == "old"
+            assert [space.model for space in after.spaces()] == ["old"]
+            with pytest.raises(InputError, match=r"already use old$"):
+                moving(after, OLD).run()
 
 
 def test_the_sample_has_ndcg_of_both_models(place):

@@ -52,7 +52,7 @@ class Move:
         """Encode what is missing, and switch."""
         live, *others = self.index.spaces()
         if live.fingerprint == self.target.fingerprint:
-            raise InputError(f"searches already use {live.model}; --finish removes the old vectors, --rollback the new")
+            raise InputError(f"searches already use {live.model}{_removal(live, others)}")
         if any(one.fingerprint != self.target.fingerprint for one in others):
             newest = max([live, *others], key=lambda space: space.number)
             raise InputError(f"a migration to {newest.model} has begun; complete it, or give --rollback first")
@@ -64,7 +64,8 @@ class Move:
         self.index.within(target).build_index(self.index.now().index)
         while self.index.activate(target):  # what was added meanwhile is written first
             self.fill(target)
-        self.log(f"all documents are encoded, and searches use {self.model}; --finish removes the old vectors")
+        removal = _removal(target, [live, *others])
+        self.log(f"all documents are encoded, and searches use {self.model}{removal}")
 
     def bytes_needed(self) -> tuple[int, int | None]:
         """About how many bytes the move takes on the disk until it is finished, and how many are free."""
@@ -88,6 +89,14 @@ class Move:
             missing = self.index.count_missing(space)
 
 
+def _removal(live: Space, others: list[Space]) -> str:
+    """Which flag removes the vectors that no search uses; those of a newer model are of a move, begun or taken back."""
+    newest = max([live, *others], key=lambda space: space.number)
+    if newest != live:
+        return f"; --rollback removes the vectors of {newest.model}"
+    return "; --finish removes the old vectors, --rollback the new" if others else ""
+
+
 def _spaces_of_move(index: VectorStore) -> list[Space]:
     """The spaces of an index that has more than one."""
     spaces = index.spaces()
@@ -103,8 +112,8 @@ def finish(index: VectorStore) -> list[Space]:
         InputError: there is no move, or it has not ended.
     """
     live, *others = _spaces_of_move(index)
-    if live.number < max(one.number for one in others):
-        raise InputError("the migration is not complete: run it again with the same model, or give --rollback")
+    if (newest := max(others, key=lambda space: space.number)).number > live.number:
+        raise InputError(f"searches do not use {newest.model} yet: migrate to it again, or give --rollback")
     for space in others:
         index.drop_space(space)
     return others

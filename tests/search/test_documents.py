@@ -203,6 +203,8 @@ def test_a_missing_text_is_blank_and_a_missing_value_is_null(tmp_path):
         "'NA' counts as null; JSON and Parquet can hold it as text: column place",
         "types of the metadata: place text; --types COLUMN=TYPE sets another",
     ]
+    assert [one.metadata for one in open_corpus(tmp_path / "a.tsv", metadata=[]).read(report)] == [{}, {}]
+    assert not report.types
     (tmp_path / "a.jsonl").write_text('{"text": "One.", "place": "NA"}\n')  # where null is not written in words
     assert next(open_corpus(tmp_path / "a.jsonl").read()).metadata == {"place": "NA"}
 

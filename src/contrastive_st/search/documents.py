@@ -498,7 +498,7 @@ class _Choice:
                 for row in table if table.delimited else itertools.islice(table, bool(table.of_path)):
                     texts = texts or self._columns(table, row.cells, bool(file.name))
                     for name, cell in row.cells.items():
-                        chosen = table.is_written(name) and name in (self.metadata or row.cells)
+                        chosen = table.is_written(name) and (self.metadata is None or name in self.metadata)
                         if chosen and name not in (*texts, *values.OWN, *self.types):
                             columns.setdefault(name, Column(recorded=self.former.get(name))).see(cell)
             except Exception:  # parsers raise a dozen kinds of errors for damaged files

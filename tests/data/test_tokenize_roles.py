@@ -111,3 +111,28 @@ def test_an_id_is_no_text_the_order_of_columns_does_not_matter_and_a_null_is_not
 def test_labels_that_are_texts_are_no_stream():
     with pytest.raises(InputError, match="stream"):
         tokenize(datasets.Dataset.from_list([{"text": "a b", "label": "x"}] * 4).to_iterable_dataset(), TOKENIZER, 16)
+
+
+NAMED = [{"positive": "dog old", "anchor": "cat red", "label": "cat new", "x": "blue"}] * 2
+
+
+@pytest.mark.parametrize(("columns", "wanted"), [
+    ("positive=anchor anchor=positive", ["dog old", "cat red"]),
+    ("anchor label=positive positive=negative", ["cat red", "cat new", "dog old"]),
+    ("positive=anchor x=positive", ["dog old", "blue"]),
+    ("label=anchor positive", ["cat new", "dog old"]),
+    ("label=text", "cat new"),
+    ("label=text anchor=label", "cat new"),
+    ("x=positive positive=anchor anchor=label", ["dog old", "blue"]),
+])  # fmt: skip
+def test_columns_have_the_roles_that_were_asked_for_whatever_their_names_say(columns, wanted):
+    columns = columns.split()
+    decode = TOKENIZER.batch_decode if isinstance(wanted, list) else TOKENIZER.decode
+    for rows, again in ((read_examples(NAMED, columns)[0], None), (read_texts(NAMED, columns), None), (NAMED, columns)):
+        ids = tokenize(rows, TOKENIZER, 16, columns=again)[0]["input_ids"]
+        assert decode(ids, skip_special_tokens=True) == wanted
+
+
+def test_a_prompt_goes_before_the_column_of_its_name_as_it_was_given():
+    rows = tokenize(NAMED, TOKENIZER, 16, None, {"positive": "new "}, ["positive=anchor", "anchor=positive"])
+    assert texts_of(rows)[0] == ("new dog old", "cat red")

@@ -91,6 +91,7 @@ _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
 NAMES = frozenset({*_ROLE_OF, NEGATIVE})
 _NAMED = tuple(name for name in _ROLE if name != UNUSED)
 _TEXT_ROLES = (ANCHOR, POSITIVE, NEGATIVE, TEXT)
+_PLACE = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
 #: Cells that nobody would embed: addresses, dates, digests
 _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*( UTC)?)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
 _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a target is a text
@@ -170,6 +171,25 @@ def has_role(name: str) -> bool:
         (True, False, False)
     """
     return role_of(name) not in (None, UNUSED)
+
+
+def names_in_order(names: Sequence[str]) -> list[str]:
+    """Names for columns of text in the order of their roles: as they are, unless they say other roles.
+
+    What reads the columns again goes by their names.
+
+    Example:
+        >>> names_in_order(["question", "note"]), names_in_order(["positive", "anchor"]), names_in_order(["label"])
+        (['question', 'note'], ['anchor', 'positive'], ['text'])
+    """
+    roles = [role_of(name, names) for name in names]
+    if len(names) == 1:
+        return list(names) if roles[0] in (None, *_TEXT_ROLES) else [TEXT]
+    if roles[:2] == [ANCHOR, TEXT]:
+        roles[1] = POSITIVE
+    if all(role is None or _PLACE.get(role) == min(index, 2) for index, role in enumerate(roles)):
+        return list(names)
+    return [ANCHOR, POSITIVE, *(f"{NEGATIVE}_{number}" for number in range(1, len(names) - 1))]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from contrastive_st.data.reading import in_memory, open_table
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.data.reading.memory import splits_in, visible
 from contrastive_st.data.reading.sources import names_in
-from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, role_of
+from contrastive_st.data.roles import SCORE, TARGETS, names_in_order
 from contrastive_st.errors import InputError, choice
 from contrastive_st.tokens import prompt_length, token_ids, tokenizer_state
 from contrastive_st.word_cache import WordCache, flat, reads_word_by_word
@@ -44,9 +44,8 @@ def tokenize(
 
     The columns have the roles that `column_roles` finds, as in a file: `positive` may come before `anchor`, an `id` is
     not a text, lists of negatives become columns, labels become numbers, and rows with a blank text or without a label
-    are left out; a line of the log says how many. Rows that `read_texts` or `read_examples` returned are taken as they
-    are. The result is stored in the cache of `datasets`: the same texts with the same tokenizer, length and prompts are
-    tokenized once.
+    are left out; a line of the log says how many. Rows that `read_examples` returned are taken as they are. The result
+    is stored in the cache of `datasets`: the same texts with the same tokenizer, length and prompts are tokenized once.
 
     Args:
         texts: rows in memory, as for `contrastive_st.data.reading.in_memory`. A null among hard negatives is not a
@@ -86,7 +85,10 @@ def tokenize(
     if isinstance(texts, Dataset) and len(texts.format["columns"]) < len(texts.column_names):
         rows = visible(texts)
     if columns is not None or not _is_settled(rows):
-        rows = read_examples(in_memory(texts), columns)[0]
+        rows, roles = read_examples(in_memory(texts), columns)
+        if isinstance(prompts, Mapping) and not roles.lists:
+            new = dict(zip(roles.texts, rows.column_names, strict=False))
+            prompts = {new.get(name, name): prompt for name, prompt in prompts.items()}
     return _tokenized_rows(rows, _Encoding(tokenizer, max_length, prompts), num_proc)
 
 
@@ -178,23 +180,19 @@ def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]] |
     return special[:split], special[split:]
 
 
-_RANK = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
-
-
 def _is_settled(texts: object) -> bool:
     """Whether rows are as `read_examples` returns them: texts in the order of their roles, then numbers."""
     if not isinstance(texts, Dataset) or texts.format["type"] == "custom":
         return False
     schema, names = texts.features.arrow_schema, [name for name in texts.column_names if name not in TARGETS]
-    roles = [role_of(name, names) for name in names]
-    if any(role is not None and _RANK.get(role, -1) != min(index, 2) for index, role in enumerate(roles)):
+    if names != names_in_order(names):
         return False
     if not {schema.field(name).type for name in names} <= {pa.string(), pa.large_string()}:
         return False
     for batch in texts.with_format("arrow").iter(batch_size=1 << 16):
-        for name, role in zip(names, roles, strict=True):
+        for name in names[:2]:
             least = pc.min(pc.utf8_length(pc.utf8_trim_whitespace(batch[name]))).as_py()
-            if role != NEGATIVE and name in names[:2] and (batch[name].null_count or least == 0):
+            if batch[name].null_count or least == 0:
                 return False
         for name in set(TARGETS) & set(texts.column_names):
             kind = batch[name].type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from contrastive_st.data import (
 )
 from contrastive_st.data.docs_sets import texts_of, write_docs_corpus
 from contrastive_st.data.label_pairs import check_targets
-from contrastive_st.data.roles import KINDS, TARGETS, ColumnRoles
+from contrastive_st.data.roles import KINDS, TARGETS, ColumnRoles, leave_out
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.models.base import ForCL
@@ -95,8 +94,8 @@ def read_rows(
     if kinds and roles.kind not in kinds:
         accepted = "; ".join(KINDS[kind].words for kind in kinds)
         raise InputError(
-            f"{roles.source} has {roles.words}, but this script trains on {accepted}; name columns with --columns "
-            f"{shlex.join(roles.texts)}, or run contrastive-st train --train_file, which trains on every kind"
+            f"{roles.source} has {roles.words}, but this script trains on {accepted}; name columns with "
+            f"{leave_out(roles)}, or run contrastive-st train --train_file, which trains on every kind"
         )
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
     held_out, held_out_roles = None, roles

@@ -36,8 +36,8 @@ from contrastive_st.data.roles import (
     SCORES,
     ColumnRoles,
     leave_out,
+    names_in_order,
     plain_name,
-    role_of,
     score_range,
 )  # fmt: skip
 from contrastive_st.data.suggestions import converted, row_for_each
@@ -89,7 +89,8 @@ def read_examples(
         decimal: as for `read_texts`.
 
     Returns:
-        A data set with the text columns in the order of their roles, then `score` (float, 0 to 1), `label` (int, 0, 1,
+        A data set with the text columns in the order of their roles (`anchor`, `positive`, `negative_1`, ... or `text`
+        if their own names say other roles: see `names_in_order`), then `score` (float, 0 to 1), `label` (int, 0, 1,
         ...) or `scores` (of candidates, as `read_candidates` gives them); and the roles. The labels of NLI are
         entailment 0, neutral 1, contradiction 2; other classes are numbered in the order of their names.
 
@@ -122,25 +123,17 @@ def read_examples(
         )
         if roles.lists or fewer or not set(CANDIDATE_SCORES).isdisjoint(roles.columns.values()):
             return read_candidates(table, roles, strict), roles
+        numbers = {name: role for name, role in roles.columns.items() if name == target or role in KEPT}
         texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
         rows = columns_of(table, list(roles.columns), strict, target, texts)
+        named = dict(zip(roles.texts, names_in_order(roles.texts), strict=True)) | numbers
+        if list(named) != list(named.values()):
+            rows = rows.rename_columns(named)
         if target is not None:
             rows, roles = _with_target(rows, table, roles, strict, scale, classes)
-        for name, role in roles.columns.items():
-            if role in KEPT:
-                rows = rows.remove_columns(name).add_column(role, [profile.number_of(cell) for cell in rows[name]])
-        return _renamed(rows, roles) if any("=" in str(column) for column in columns or ()) else (rows, roles)
-
-
-def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Dataset, ColumnRoles]:
-    """Columns whose names say another role than the user does are named after the role: `tokenize` goes by names."""
-    new = {name: role for name, role in roles.columns.items() if role in (ANCHOR, POSITIVE)}
-    by_name = {name: role_of(name, list(roles.columns)) for name in new}
-    if all(role in (None, new[name]) for name, role in by_name.items()) or set(new.values()) & set(rows.column_names):
+        for role in {*numbers.values()} & {*KEPT}:
+            rows = rows.remove_columns(role).add_column(role, [profile.number_of(cell) for cell in rows[role]])
         return rows, roles
-    columns = {new.get(name, name): role for name, role in roles.columns.items()}
-    example = {new.get(name, name): cell for name, cell in roles.example.items()}
-    return rows.rename_columns(new), replace(roles, columns=columns, example=example)
 
 
 # --- Scores and labels.
@@ -149,11 +142,12 @@ def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Datas
 def _with_target(
     rows: datasets.Dataset, table: Table, roles: ColumnRoles, strict: bool, scale: _Scale | None, classes: _Classes
 ) -> tuple[datasets.Dataset, ColumnRoles]:
-    """The rows with numbers in a column `score` or `label`, last, in place of the column they come from.
+    """The rows with numbers in a column `score` or `label`, last, in place of the column of their cells.
 
     Rows without a score or a label are left out. The roles have the number of each class.
     """
     name = str(roles.target)
+    column = roles.columns[name]
     role = SCORE if scale else roles.columns[name]
     names = table.classes.get(name, ()) if role != SCORE else ()
     named = {"-1": "", **{str(number): label for number, label in enumerate(names)}} if name in table.classes else {}
@@ -162,7 +156,7 @@ def _with_target(
         text = "" if cell is None else profile.with_point(str(cell).strip())
         return named.get(text, text)
 
-    cells = [plain(cell) for cell in rows[name][:]]
+    cells = [plain(cell) for cell in rows[column][:]]
 
     def check(valid: Callable[[str], bool], what: str) -> None:
         """Raise an error with the first row of the source whose cell is not valid."""
@@ -202,7 +196,7 @@ def _with_target(
     kept = np.flatnonzero(numbers >= 0)
     if not len(kept):
         raise InputError(f"{table.source}: no row has a {role}; give rows that have one")
-    rows = rows.remove_columns(name).add_column(role, numbers, feature=feature)
+    rows = rows.remove_columns(column).add_column(role, numbers, feature=feature)
     if without := len(numbers) - len(kept):
         marks = sorted(set(cells) & none - {""})
         shown = f" ({', '.join(marks)})" if marks else ""
@@ -365,7 +359,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
     if len(negatives) != most - 1 or set(negatives) & set(roles.lists):
         negatives = [f"{negatives[0] if len(negatives) == 1 else NEGATIVE}_{number}" for number in range(1, most)]
     result = combined.select([str(index) for index in range(most + 1)])
-    result = result.rename_columns([*by_role[ANCHOR], *by_role[POSITIVE], *negatives])
+    result = result.rename_columns(names_in_order([*by_role[ANCHOR], *by_role[POSITIVE], *negatives]))
     if roles.kind == "scored_candidates":
         matrix = np.column_stack([combined[f"score {index}"].to_numpy() for index in range(most)])
         offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())

@@ -37,7 +37,8 @@ def read_texts(
         source: a file, several, the name of a data set, or rows in memory, as for
             `contrastive_st.data.reading.open_table`.
         columns: the columns wanted, in that order, by name or by position from 0. By default all columns that
-            hold strings. A column of numbers is read as text if you name it.
+            hold strings. A column of numbers is read as text if you name it. With a role, as `name=role`, they are read
+            as `read_examples` reads them.
         strict: raise an error for a blank cell instead.
         split: which split to read, of a data set of the Hub, a saved folder, or files named after splits; by default
             `train`, and a line of the log names the others.
@@ -63,16 +64,19 @@ def read_texts(
         {'answer': 'Well, because.', 'question': 'Why?'}
     """
     from contrastive_st.data.reading.columns import columns_of
+    from contrastive_st.data.reading.examples import read_examples
 
     with reading_as(header=header, encoding=encoding, delimiter=delimiter, escapes=escapes, decimal=decimal):
         table = open_table(source, split=split, columns=columns)
         check_rows(table)
         if columns is None:
             columns = _columns_of_texts(table)
-        chosen = list(named_columns(columns, table.names, table.source))
+        chosen = named_columns(columns, table.names, table.source)
+        if any(chosen.values()):
+            return read_examples(table, [columns] if isinstance(columns, (str, int)) else columns, strict=strict)[0]
         if not chosen:
             raise InputError(f"{table.source}: no column of text; name one or more of {listed(table.names)}")
-        return columns_of(table, chosen, strict)
+        return columns_of(table, list(chosen), strict)
 
 
 def _columns_of_texts(table: Table) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -52,6 +53,31 @@ def _at_least_float32(vectors: ArrayLike, dtype: DTypeLike | None = None) -> np.
     """The vectors, in float32 if they are halves or codes: numpy adds these in their own type, where sums overflow."""
     rows = np.asarray(vectors)
     return np.asarray(rows, dtype=dtype or np.promote_types(rows.dtype, np.float32))
+
+
+def float_array(rows: Any) -> NDArray[np.floating]:
+    """Numbers in an array, a tensor of any type on any device, or a list of them, as an array of float32 or float64.
+
+    Example:
+        >>> float_array([[1, 2], [3, 4]])
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
+    """
+    if isinstance(rows, (list, tuple)):
+        rows = [float_array(row) if hasattr(row, "detach") else row for row in rows]
+    result = np.asarray(rows.detach().float().cpu().numpy() if hasattr(rows, "detach") else rows)
+    is_converted = result.dtype.kind not in "biuf" or result.dtype == np.float64
+    return result if is_converted else result.astype(np.float32, copy=False)
+
+
+def check_widths(a: np.ndarray, b: np.ndarray) -> None:
+    """Refuse embeddings `[N, d]` of different dimensions.
+
+    Raises:
+        InputError: they have, and neither is empty.
+    """
+    if len(a) and len(b) and a.shape[1] != b.shape[1]:
+        raise InputError(f"the embeddings have different dimensions: {a.shape[1]} and {b.shape[1]}")
 
 
 def check_finite(vectors: np.ndarray, of: str) -> np.ndarray:

@@ -12,15 +12,16 @@ import torch
 from datasets import Dataset
 from evaluation_files import bag_of_words, write, write_all
 
-from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st import BertForCL, InputError, SentenceEncoder, paraphrase_mining
 from contrastive_st.evaluation.cli import Evaluate
-from contrastive_st.evaluation.datasets.senteval import read_polarity
+from contrastive_st.evaluation.datasets.senteval import Rows, Splits, read_polarity
 from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot
 from contrastive_st.evaluation.suite import SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
 from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.options import add_flags, parsed
+from contrastive_st.vectors import cosine
 
 
 def test_the_mean_classifier_is_a_plain_mean():
@@ -107,6 +108,40 @@ def test_an_object_with_encode_keeps_its_similarity_and_prompts():
     assert adapter.encode([{"text": ["ab"]}], task_metadata=task, prompt_type="query").tolist() == [[6, 0]]
     assert float(adapter.similarity([[2.0]], [[3.0]])) == 6.0
     assert with_options(as_encoder(Own()), truncate_dim=1).similarity_fn_name == "dot"
+
+
+def tensors(texts):
+    return torch.tensor(bag_of_words(texts), dtype=torch.bfloat16, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        bag_of_words,
+        lambda texts, **ignored: bag_of_words(texts),
+        lambda texts, prompt="", batch_size=2: bag_of_words([prompt + text for text in texts]),
+        lambda texts: bag_of_words(texts).tolist(),
+        lambda texts: list(bag_of_words(texts)),
+        tensors,
+        lambda texts: list(tensors(texts)),
+    ],
+    ids=["function", "kwargs", "named", "lists", "arrays", "tensor", "tensors"],
+)
+def test_options_have_an_effect_whatever_an_object_takes_and_returns(encode):
+    texts, given = (
+        ["old cat", "dog", "old dog", "a cat"],
+        {"truncate_dim": 2, "batch_size": 1, "show_progress_bar": True},
+    )
+    wanted = bag_of_words([f"cat {text}" for text in texts])[:, :2]
+    for made in (encode, types.SimpleNamespace(encode=encode)):
+        asked = with_options(as_encoder(made), query={"prompt": "cat "}, **given)
+        np.testing.assert_allclose(asked.encode_query(texts), wanted, rtol=0.01)
+        np.testing.assert_allclose(asked.encode_document(texts), bag_of_words(texts)[:, :2], rtol=0.01)
+        found = {(i, j): score for score, i, j in paraphrase_mining(made, texts, prompt="cat ", **given)}
+        for (i, j), score in found.items():
+            assert score == pytest.approx(cosine(wanted[[i]], wanted[[j]])[0], abs=0.01)
+        with pytest.raises(InputError, match="unknown prompt 'topic'"):
+            paraphrase_mining(made, texts, prompt_name="topic")
 
 
 # ------------------------------------------------------------------ commands

@@ -6,6 +6,7 @@ import torch
 
 from contrastive_st import BertForCL, SentenceEncoder, community_detection, paraphrase_mining, prefetch, semantic_search
 from contrastive_st.cli import main
+from contrastive_st.errors import InputError
 from contrastive_st.search.in_memory import paraphrase_mining_embeddings
 
 
@@ -135,7 +136,10 @@ def test_sentences_and_a_model():
 
 
 def test_nothing_to_compare():
-    assert paraphrase_mining_embeddings(np.ones((1, 3))) == []
+    assert paraphrase_mining_embeddings(np.ones((1, 3))) == paraphrase_mining(lambda texts: np.array(texts), []) == []
+    for nothing in ([], np.zeros((0, 5))):
+        assert semantic_search(nothing, np.ones((2, 3))) == semantic_search(nothing, nothing) == []
+        assert semantic_search(np.ones((2, 3)), nothing) == [[], []]
     assert community_detection(np.zeros((0, 3))) == []
     assert community_detection(np.zeros((30, 3))) == []  # zero vectors have no direction
 
@@ -144,6 +148,7 @@ def test_nothing_to_compare():
     "call",
     [
         lambda: semantic_search(np.ones((2, 3)), np.ones((2, 4))),
+        lambda: SentenceEncoder().similarity(np.ones((2, 3)), np.ones((2, 4))),
         lambda: semantic_search(np.ones((2, 3)), np.ones((2, 3)), top_k=0),
         lambda: semantic_search(np.ones((2, 3)), np.ones((2, 3)), corpus_chunk_size=0),
         lambda: semantic_search(["a text"], ["another"]),
@@ -154,7 +159,7 @@ def test_nothing_to_compare():
     ],
 )
 def test_arguments_that_are_not_valid(call):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - of numpy, or our own
+    with pytest.raises(InputError) as caught:
         call()
     assert "\n" not in str(caught.value)
 

@@ -91,11 +91,6 @@ class EmbeddingStore:
 
     def _checked(self, texts: list[str]) -> NDArray[np.float32]:
         vectors = np.asarray(getattr(self.encoder, _how(texts[0]))(texts), dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(texts):
-            raise InputError(
-                f"{self.encoder.name} returns an array of shape {vectors.shape} for {len(texts)} texts; "
-                f"it must return one vector for each text, [{len(texts)}, d]"
-            )
         return check_finite(vectors, f"the embeddings of {self.encoder.name}")
 
 

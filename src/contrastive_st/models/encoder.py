@@ -29,7 +29,7 @@ from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
 from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt, texts_or_vectors
-from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
+from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, check_widths, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
     from typing import Literal, Self, TypeAlias, TypedDict, Unpack
@@ -536,8 +536,13 @@ class SentenceEncoder:
 
         Returns:
             Float32 `[len(a), len(b)]`.
+
+        Raises:
+            InputError: the vectors have different dimensions.
         """
-        return np.asarray(SIMILARITIES[self.similarity_fn_name](self._as_vectors(a), self._as_vectors(b)), np.float32)
+        first, second = self._as_vectors(a), self._as_vectors(b)
+        check_widths(first, second)
+        return np.asarray(SIMILARITIES[self.similarity_fn_name](first, second), np.float32)
 
     def similarity_pairwise(self, a: Compared | torch.Tensor, b: Compared | torch.Tensor) -> NDArray[np.float32]:
         """Similarity of each text or vector of `a` with the same one of `b`.

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.errors import InputError, choice
 from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.options import Count, checked
 from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.vectors import float_array
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +40,7 @@ class Encoder(Protocol):
         """A hash of everything that determines a vector; None if embeddings must not be cached on disk."""
 
     def encode(self, texts: list[str]) -> np.ndarray:
-        """`[N] texts -> [N, d]`, in their order."""
+        """`[N] texts -> [N, d]`, in their order; for options use `with_options`."""
 
     def knows(self, texts: list[str]) -> NDArray[np.bool_]:
         """Which texts have a token that it knows, bool `[N]`."""
@@ -49,7 +54,11 @@ class Encoder(Protocol):
 
 @dataclass
 class FunctionEncoder:
-    """A function from N texts to an array `[N, d]`, as an encoder.
+    """A function from N texts to N vectors, as an encoder: its methods return an array `[N, d]` of floats.
+
+    The function may return an array, a tensor or a list. The methods have the options `prompt`, `prompt_name`,
+    `truncate_dim`, `batch_size` and `show_progress_bar`. The function gets those that it names; of the others, the
+    prompt is put before each text and the vectors are cut here.
 
     Args:
         name: its name in reports.
@@ -59,7 +68,15 @@ class FunctionEncoder:
         fingerprint: a hash of everything that determines the vectors; None if they must not be cached on disk.
         query, document: functions for queries and documents, if they are others.
         similarity_fn_name: how two vectors are compared.
-        prompts: prompts by name, of functions that take one as `prompt=`.
+        prompts: prompts by name.
+
+    Raises:
+        InputError: in a call: the function does not return one vector for each text, or no prompt has the name.
+
+    Example:
+        >>> encoder = FunctionEncoder("lengths", lambda texts: [[len(text), 1] for text in texts])
+        >>> encoder.encode(["ab"], prompt="to: ", truncate_dim=1)
+        array([[6.]], dtype=float32)
     """
 
     name: str
@@ -72,6 +89,11 @@ class FunctionEncoder:
     similarity_fn_name: str = "cosine"
     prompts: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Give the functions their options."""
+        self.encode = partial(self._vectors, self.encode)
+        self.query, self.document = (one and partial(self._vectors, one) for one in (self.query, self.document))
+
     def knows(self, texts: list[str]) -> NDArray[np.bool_]:
         """All of them, since it is not known what a function reads."""
         return np.ones(len(texts), dtype=bool)
@@ -83,6 +105,49 @@ class FunctionEncoder:
     def encode_document(self, texts: list[str], **options: object) -> np.ndarray:
         """`document`, or else `encode`."""
         return (self.document or self.encode)(texts, **options)
+
+    def _vectors(
+        self,
+        function: Callable[..., object],
+        texts: list[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        truncate_dim: int | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = None,
+    ) -> NDArray[np.floating]:
+        options = {
+            "prompt": prompt, "prompt_name": prompt_name, "truncate_dim": truncate_dim, "batch_size": batch_size,
+            "show_progress_bar": show_progress_bar,
+        }  # fmt: skip
+        named = _named(function)
+        if truncate_dim is not None:
+            checked("truncate_dim", truncate_dim, Count)
+        if prompt is None and prompt_name is not None and "prompt_name" not in named:
+            options["prompt"] = self.prompts[choice("prompt", prompt_name, self.prompts, self.name)]
+        if options["prompt"] is not None and "prompt" not in named:
+            texts = [f"{options['prompt']}{text}" for text in texts]
+        handed = {name: value for name, value in options.items() if name in named and value is not None}
+        vectors = float_array(function(texts, **handed))
+        if not len(texts) and vectors.ndim != 2:  # of a loop over no texts
+            vectors = np.empty((0, 0), np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise InputError(
+                f"{self.name} returns an array of shape {vectors.shape} for {len(texts)} texts; "
+                f"it must return one vector for each text, [{len(texts)}, d]"
+            )
+        return vectors[:, :truncate_dim]
+
+
+def _named(function: Callable[..., object]) -> set[str]:
+    """The options that a function names; one that takes any (**kwargs) may ignore them."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # of some functions in C
+        return set()
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    return {one.name for one in parameters[1:] if one.kind in kinds}
 
 
 def warn_of_unknown(encoder: Encoder, texts: list[str]) -> None:
@@ -148,7 +213,6 @@ def with_options(
     *,
     query: dict[str, object] | None = None,
     document: dict[str, object] | None = None,
-    truncate_dim: int | None = None,
     **options: object,
 ) -> Encoder:
     """An encoder that is called with some options; those that are None are left out.
@@ -157,8 +221,7 @@ def with_options(
         encoder: the encoder.
         query: options for queries alone: `prompt`, `prompt_name`.
         document: the same for documents.
-        truncate_dim: give only the first so many dimensions.
-        options: `batch_size` and `show_progress_bar`, which a function from texts to vectors does not get.
+        options: those of `FunctionEncoder`.
 
     Returns:
         An encoder; the same one if there is nothing to change.
@@ -170,15 +233,11 @@ def with_options(
     shared, asked, held = (
         {name: value for name, value in (one or {}).items() if value is not None} for one in (options, query, document)
     )
-    shared = {} if isinstance(encoder, FunctionEncoder) else shared
-    if not (shared or asked or held or truncate_dim):
+    if not (shared or asked or held):
         return encoder
-
-    def encoding(encode: Callable[..., np.ndarray], prompts: dict[str, object]) -> Callable[..., np.ndarray]:
-        return lambda texts: encode(texts, **shared, **prompts)[:, :truncate_dim]
-
+    source: Any = encoder
     return FunctionEncoder(
-        encoder.name, encoding(encoder.encode, {}), encoder.pooling, encoder.max_length, None,
-        encoding(encoder.encode_query, asked), encoding(encoder.encode_document, held),
+        encoder.name, partial(source.encode, **shared), encoder.pooling, encoder.max_length, None,
+        partial(source.encode_query, **shared, **asked), partial(source.encode_document, **shared, **held),
         getattr(encoder, "similarity_fn_name", "cosine"),
     )  # fmt: skip

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.protocol import as_encoder
+from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.options import Count, checked
 from contrastive_st.prefetch import on_threads
 from contrastive_st.search.values import as_list, digests
-from contrastive_st.vectors import Best, check_finite, top_k_in_chunks, unit_vectors
+from contrastive_st.vectors import Best, check_finite, check_widths, float_array, top_k_in_chunks, unit_vectors
 
 ROWS = 512  # rows and columns of a block of scores: 512 x 8192 float32 are 16 MiB
 COLUMNS = 8192
@@ -154,17 +154,14 @@ def paraphrase_mining(
         >>> [pair[1:] for pair in paraphrase_mining(lengths, ["one", "three", "two"], max_pairs=1)]
         [[0, 2]]
     """
-    options = {
-        "batch_size": batch_size, "truncate_dim": truncate_dim, "prompt_name": prompt_name, "prompt": prompt,
-        "show_progress_bar": show_progress_bar or None,
-    }  # fmt: skip
-    arguments = {name: value for name, value in options.items() if value is not None}
     encoder, texts = as_encoder(model), as_list("sentences", sentences, str)
-    vectors: Any = encoder.encode(texts, **arguments)
+    asked: dict[str, Any] = {"prompt_name": prompt_name, "prompt": prompt, "batch_size": batch_size}
+    asked |= {"truncate_dim": truncate_dim, "show_progress_bar": show_progress_bar}
+    vectors = with_options(encoder, **asked).encode(texts)
     limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
     # all others have the same vector, which does not depend on the text
     known = np.asarray(encoder.knows(texts), dtype=bool)
-    return paraphrase_mining_embeddings(np.asarray(vectors) * known[:, None], *limits)
+    return paraphrase_mining_embeddings(vectors * known[:, None], *limits)
 
 
 def paraphrase_mining_embeddings(
@@ -289,6 +286,7 @@ def _nearest(
     rows, columns = checked("query_chunk_size", chunks[0], Count), checked("corpus_chunk_size", chunks[1], Count)
     checked("top_k", k, Count)
     if score is None:
+        check_widths(queries, corpus)
         same = queries is corpus
         queries = unit_vectors(queries)
         corpus = queries if same else unit_vectors(corpus)
@@ -310,10 +308,9 @@ def _best_pairs(keys: list[NDArray[np.int64]], values: list[Vectors], most: int)
 
 def _embeddings(rows: object, name: str = "embeddings") -> Vectors:
     """An array `[N, d]` of floats; a single vector, and a list of vectors, are taken too."""
-    as_array = lambda one: one.detach().cpu().float().numpy() if hasattr(one, "detach") else np.asarray(one)
-    if isinstance(rows, (list, tuple)) and len(rows) and hasattr(rows[0], "detach"):
-        rows = [as_array(row) for row in rows]
-    result = np.atleast_2d(as_array(rows))
-    if result.ndim != 2 or not np.issubdtype(result.dtype, np.number):
+    result = np.atleast_2d(float_array(rows))
+    if result.shape == (1, 0):  # an empty list
+        result = result.T
+    if result.ndim != 2 or not np.issubdtype(result.dtype, np.floating):
         raise InputError(f"{name} of shape {result.shape}: give one vector for each text, [N, d]")
-    return check_finite(result.astype(np.float32) if result.dtype != np.float64 else result, name)
+    return check_finite(result, name)

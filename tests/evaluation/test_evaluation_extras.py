@@ -47,6 +47,20 @@ def test_few_shot_curves_rise_and_all_methods_see_the_same_draws(tmp_path):
     assert figures == again
 
 
+def test_few_shot_of_missing_classes_few_rows_and_no_words():
+    words = ["cat", "dog", "old"]
+    train, test = (Rows(([words[i] for i in kinds],), np.array(kinds)) for kinds in ([0] * 20 + [2] * 15, [0, 1, 2, 2]))
+    *found, quoted = score_few_shot(Splits({"train": train, "test": test}), bag_of_words, sizes=(10, 20, 100))
+    assert [score.value for score in found] == [0.75] * 6  # of the class that has no examples, none is right
+    assert (quoted.value, quoted.note) == (None, "no class has 100 examples")
+    assert quoted.aggregation.startswith("mean classifier, 100 ")
+    for texts, message in ((["a", "b", "c"], "t: 3 rows are too few"), ([" "] * 8, "t: all texts are empty")):
+        rows = Rows((texts,), np.arange(len(texts)) % 2)
+        with pytest.raises(InputError, match=message):
+            score_few_shot(Splits({"all": rows}), bag_of_words, "t")
+    assert METHODS["keywords"](None, np.array([0, 1, 1]), ["!", "?", "."], None, ["a cat"]).tolist() == [1]
+
+
 def test_keywords_are_the_typical_words():
     texts = ["app froze again", "it froze", "frozen and froze", "lovely colours", "lovely app", "very lovely"]
     y = np.array([1, 1, 1, 0, 0, 0])

@@ -161,3 +161,8 @@ def test_alignment_is_that_of_the_pairs_scored_above_four():
     found = {score.metric: score for score in score_space(Splits({"dev": rows}, {}), embed, "space")}
     assert (found["alignment"].text, found["alignment"].note) == ("not run", "undefined: no pairs scored above 4")
     assert np.isfinite(found["uniformity"].value)
+    one = score_space(Splits({"dev": pair_rows([("a", "a")], [5.0])}, {}), embed, "space")
+    undefined = {
+        score.metric for score in one if (score.value, score.note) == (None, "undefined: fewer than two sentences")
+    }
+    assert undefined == {"uniformity", "anisotropy"}

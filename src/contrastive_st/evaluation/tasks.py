@@ -17,10 +17,10 @@ from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano
-from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import Document, Embed, Query, Rows, Splits
 from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs, retrieval_splits
 from contrastive_st.evaluation.scorers import Score, probes, retrieval, sts
-from contrastive_st.evaluation.scorers.few_shot import score_few_shot
+from contrastive_st.evaluation.scorers.few_shot import QUOTED, score_few_shot
 from contrastive_st.files.folders import folder_name
 
 if TYPE_CHECKING:
@@ -147,8 +147,9 @@ def tasks(folds: int = 10) -> dict[str, Task]:
              ("test", "accuracy", "fitted"), "nli", None, 30.0),
         Task("space", "space", senteval.read_stsb, sts.score_space, ("dev", "uniformity", "distinct"),
              "STS/STSBenchmark", READERS["STSB"], splits=("dev",)),
-        *(Task(f"{name}-few-shot", "few-shot", read, score_few_shot, ("test", "accuracy", "mean classifier, 100 "),
-               name, READERS[name], 40.0) for name, read in (("MR", polarity["MR"]), ("TREC", senteval.read_trec))),
+        *(Task(f"{name}-few-shot", "few-shot", read, score_few_shot,
+               ("test", "accuracy", f"mean classifier, {QUOTED} "), name, READERS[name], 40.0)
+          for name, read in (("MR", polarity["MR"]), ("TREC", senteval.read_trec))),
         *(Task(name, "nanobeir", nano(name), retrieval.score_beir, ("test", "ndcg@10", "among"), name,
                partial(read_nano, name), 5.0) for name in (f"Nano{one}" for one in NANO)),
     ]  # fmt: skip

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
+from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.probes import fit_path
 from contrastive_st.vectors import unit_vectors
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+QUOTED = 100  # the size of the main score of the tasks
 DRAWS = 5
 SEED = 1111
 _C, _TEST_ROWS, _KEYWORDS = 1.0, 2000, 5
@@ -84,7 +86,7 @@ def by_keywords(
     class.
     """
     words = CountVectorizer(binary=True, token_pattern=r"(?u)\b\w+\b")
-    counts = words.fit_transform(texts)
+    counts = words.fit([*texts, "none"]).transform(texts)  # texts without a word have no keywords
     sizes = np.bincount(y)
     inside = np.stack([np.asarray(counts[y == label].sum(0))[0] for label in range(len(sizes))])
     outside = inside.sum(0) - inside
@@ -111,20 +113,30 @@ def score_few_shot(splits: Splits, embed: Embed, task: str = "", sizes: Sequence
 
     Returns:
         The accuracy of each method and size, with its deviation over the draws.
+
+    Raises:
+        InputError: the rows are too few for a test split, or all texts are empty.
     """
     pool, test = pool_and_test(splits)
+    task_name = task or "few-shot"
+    if not len(test):
+        raise InputError(f"{task_name}: {len(pool)} rows are too few to hold out a test split; give four or more")
+    if not any(map(str.strip, pool.columns[0])):
+        raise InputError(f"{task_name}: all texts are empty")
+    classes, labels = np.unique(pool.labels, return_inverse=True)  # a split may lack some of them
     x, held = embed(pool.columns[0]), embed(test.columns[0])
-    scores = []
-    for size in sizes:
-        draws = [draw_examples(pool.labels, size, draw) for draw in range(DRAWS)]
-        if np.bincount(pool.labels).max() < size:
-            break
+    scores, most = [], int(np.bincount(labels).max())
+    for size in (size for size in sizes if size <= most):
+        draws = [draw_examples(labels, size, draw) for draw in range(DRAWS)]
         for name, predict in METHODS.items():
-            drawn = [(x[i], pool.labels[i], [pool.columns[0][j] for j in i]) for i in draws]
-            accuracy = [np.mean(predict(*examples, held, test.columns[0]) == test.labels) for examples in drawn]
+            drawn = [(x[i], labels[i], [pool.columns[0][j] for j in i]) for i in draws]
+            accuracy = [np.mean(classes[predict(*one, held, test.columns[0])] == test.labels) for one in drawn]
             aggregation = f"{name}, {size} a class, {DRAWS} draws"
             mean, deviation = float(np.mean(accuracy)), float(np.std(accuracy))
             scores.append(Score(task, "test", "accuracy", mean, aggregation, len(test), deviation))
+    if most < QUOTED in sizes:
+        aggregation, note = f"mean classifier, {QUOTED} a class, {DRAWS} draws", f"no class has {QUOTED} examples"
+        scores.append(Score(task, "test", "accuracy", None, aggregation, note=note))
     return scores
 
 

@@ -261,5 +261,7 @@ def score_space(splits: Splits, embed: Embed, task: str = "") -> list[Score]:
     else:
         result = [Score(task, SPLIT, "alignment", None, which, note=f"undefined: no {which}")]
     for metric in (uniformity, anisotropy, effective_rank):
-        result.append(Score(task, SPLIT, metric.__name__, metric(x).item(), "distinct sentences", len(every)))
+        value = metric(x).item()
+        known = (None, "undefined: fewer than two sentences") if math.isnan(value) else (value, "")
+        result.append(Score(task, SPLIT, metric.__name__, known[0], "distinct sentences", len(every), note=known[1]))
     return result

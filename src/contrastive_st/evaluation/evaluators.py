@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, SupportsFloat
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import nn
@@ -300,7 +300,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         if single := [query for query, item in relevant_docs.items() if isinstance(item, str)]:
             raise InputError(f"relevant_docs of {single[0]}: give a list of ids, not one")
         relevance = (
-            Judgement(query, document, _number(grade), f"relevant_docs of {query}")
+            Judgement(query, document, _number(grade, f"relevant_docs of {query}"), f"relevant_docs of {query}")
             for query, item in relevant_docs.items()
             for document, grade in (item if isinstance(item, Mapping) else dict.fromkeys(item, 1.0)).items()
         )
@@ -358,13 +358,13 @@ def _rows(columns: Sequence[Sequence[str]], labels: Sequence[object], name: str)
     with about(name):
         # a column of arrow or polars too, or one of [N, 1]
         values = np.asarray(labels, dtype=object).reshape(len(labels))
-    numbers = []
-    for number, value in enumerate(values):
-        with about(f"{name}, row {number}"):
-            numbers.append(_number(value))
+    numbers = [_number(value, f"{name}, row {number}") for number, value in enumerate(values)]
     return scored(Rows(tuple(texts), np.array(numbers)), name)
 
 
-def _number(value: SupportsFloat | str | None) -> float:
+def _number(value: Any, where: str) -> float:
     """A score or a grade; NaN if it is missing."""
-    return math.nan if value is None or is_missing(value) else float(value)
+    try:
+        return math.nan if is_missing(value) else float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {str(value)[:40]!r} is not a number") from None

@@ -279,7 +279,7 @@ def similarity_task(name: str, read: Read) -> Task:
 
 
 def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.0) -> Task:
-    """A task with triplets (anchor, positive, negative), the "test" of `read()`.
+    """A task with triplets (anchor, positive, negative), the "test" of `read()`: anchors are queries, others documents.
 
     Args:
         name: of the task.
@@ -289,7 +289,13 @@ def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.
     Returns:
         The task; its main score is the accuracy.
     """
-    return own_task(name, "triplets", read, partial(sts.score_triplets, margin=margin), "accuracy")
+
+    def in_roles() -> Splits:
+        rows = read()["test"]
+        kinds = zip((Query, Document, Document), rows.columns, strict=True)
+        return Splits({"test": replace(rows, columns=tuple(list(map(kind, texts)) for kind, texts in kinds))})
+
+    return own_task(name, "triplets", in_roles, partial(sts.score_triplets, margin=margin), "accuracy")
 
 
 def own_pairs_task(path: str | Path, name: str | None = None, columns: Sequence[str] | None = None) -> Task:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, about
-from contrastive_st.vectors import float_array
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -113,7 +112,7 @@ def texts_or_vectors(values: object) -> list[str] | NDArray[np.float32]:
         values = [values] if isinstance(values, str) else items_in_order(values)
         if not values or any(isinstance(item, str) for item in values):
             return list_of_texts(values)
-    return np.asarray(float_array(values), np.float32)
+    return np.asarray(values, np.float32)
 
 
 def _is_numeric(value: object) -> bool:

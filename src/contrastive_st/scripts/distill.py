@@ -481,8 +481,9 @@ def compare(
         started = time.perf_counter()
         result = encoder.encode(some)
         table[who] = {"sentences/s": round(len(some) / (time.perf_counter() - started))}
-        if path.is_dir():
-            table[who]["MiB"] = round(sum(f.stat().st_size for f in path.glob("*.safetensors")) / 2**20, 1)
+        if path.is_dir() and not (path / "adapter_config.json").is_file():  # whose base lies elsewhere
+            files = [*path.glob("*.safetensors"), *path.glob("[0-9]*_*/*.safetensors")]
+            table[who]["MiB"] = round(sum(file.stat().st_size for file in files) / 2**20, 1)
     both = [unit_vectors(x) for x in (np.asarray(vectors[: len(some)], np.float32), result)]
     table["student"]["agreement"] = agreement(*(x @ x.T for x in both))
     return table

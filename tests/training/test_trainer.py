@@ -15,7 +15,7 @@ import pytest
 import torch
 from datasets import Dataset
 from torch._dynamo.utils import counters
-from transformers import BertModel, Trainer, TrainerCallback, TrainingArguments
+from transformers import BertModel, RobertaConfig, Trainer, TrainerCallback, TrainingArguments
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -30,6 +30,8 @@ from contrastive_st import (
     PairCollator,
     QuickThoughtsConfig,
     QuickThoughtsGRU,
+    RobertaForCL,
+    SentenceEncoder,
     SoftmaxLoss,
     tokenize,
 )
@@ -417,3 +419,20 @@ def test_parts_that_cannot_train_are_named_in_a_line(tokenizer, bert_config, tmp
     }
     with pytest.raises(InputError, match=message):
         ContrastiveTrainer(**parts).train()
+
+
+def test_a_config_keeps_the_padding_from_which_its_positions_are_counted(tokenizer, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    config = RobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=40, pad_token_id=1, initializer_range=0.5,
+    )  # fmt: skip
+    assert tokenizer.pad_token_id == 0
+    trainer = trainer_for(tokenizer, None, tmp_path, model=RobertaForCL(config), max_steps=1, save_steps=1)
+    trainer.train()
+    trainer.save_model()
+    vectors = SentenceEncoder(trainer.model, tokenizer).encode(SENTENCES)
+    for folder in (tmp_path, tmp_path / "checkpoint-1"):
+        peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+        for opened in (SentenceEncoder(folder), peer):
+            assert abs(opened.encode(SENTENCES) - vectors).max() < 1e-5

@@ -436,3 +436,12 @@ def test_a_config_keeps_the_padding_from_which_its_positions_are_counted(tokeniz
         peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
         for opened in (SentenceEncoder(folder), peer):
             assert abs(opened.encode(SENTENCES) - vectors).max() < 1e-5
+
+
+@pytest.mark.parametrize("changes", [{}, {"chunk_size": 2}])
+def test_a_model_that_cannot_compute_in_bfloat16_is_told_how_it_can(changes, tokenizer, bert_config, tmp_path):
+    model = BertForCL(bert_config)
+    cast = lambda module, given, out: out.index_put((torch.tensor(0),), out[0].bfloat16())  # as X-MOD does
+    model.backbone.embeddings.register_forward_hook(cast)
+    with pytest.raises(InputError, match="--bf16 false"):
+        trainer_for(tokenizer, None, tmp_path, model=model, bf16=True, **changes).train()

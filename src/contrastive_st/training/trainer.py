@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import signature
@@ -28,7 +29,7 @@ from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
 from contrastive_st.distributed import add_gradients, mean_over_processes, world_size
-from contrastive_st.errors import InputError, about
+from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.former import with_former_names
 from contrastive_st.losses import Loss, default_gather
@@ -106,6 +107,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most anchors of a batch that are compared with each other
+
+
+def _names_bf16(kind: object, error: BaseException | None, traceback: object) -> None:
+    """Raise an error of types under autocast, which some families cannot run in, as a line with the way around it."""
+    if isinstance(error, RuntimeError) and re.search("bfloat16|dtype", str(error), re.IGNORECASE):
+        fix = "if the model cannot compute in bfloat16, give --bf16 false"
+        raise InputError(f"torch: {first_line(error).rstrip('.')}; {fix}") from error
 
 
 @with_former_names
@@ -386,6 +394,13 @@ class ContrastiveTrainer(CheckpointTrainer):
             views, hashes = outputs["views"].detach(), outputs["text_hashes"]
             self._remember(views, inputs.get("targets"), hashes, inputs.get("queue"))
         return (loss, outputs) if return_outputs else loss
+
+    def compute_loss_context_manager(self) -> contextlib.ExitStack[bool | None]:
+        """As in transformers; an error of autocast names the option that does without it."""
+        stack = super().compute_loss_context_manager()
+        if self.args.bf16:
+            stack.push(_names_bf16)
+        return stack
 
     def training_step(self, model: nn.Module, inputs: Batch, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One forward and backward pass, in chunks if `chunk_size` or `chunk_tokens` is set.

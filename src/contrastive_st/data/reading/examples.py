@@ -126,7 +126,10 @@ def read_examples(
         numbers = {name: role for name, role in roles.columns.items() if name == target or role in KEPT}
         texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
         rows = columns_of(table, list(roles.columns), strict, target, texts)
-        named = dict(zip(roles.texts, names_in_order(roles.texts), strict=True)) | numbers
+        named = {name: name for name in roles.columns if name not in numbers}
+        if any(name != roles.columns[name] for name in named):  # which may say another role
+            named = dict(zip(named, names_in_order(list(named)), strict=True))
+        named |= numbers
         if list(named) != list(named.values()):
             rows = rows.rename_columns(named)
         if target is not None:

@@ -150,6 +150,10 @@ def test_recall_is_that_of_all_documents_of_a_query_as_evaluate_has_it():
     assert alone.recalls(np.full((4, 40), np.nan)).tolist() == [0.0] * 4
 
 
+def refuse(*args):
+    raise InputError("the end")
+
+
 def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("contrastive_st.compare.systems._LEAST_STEPS", 6)
     out = tmp_path / "out"
@@ -171,6 +175,14 @@ def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table,
     assert f"contrastive-st index {table} --columns body --model" in printed.out
     assert SentenceEncoder(out / "tuned").encode(["a"]).shape == (1, 256)
     assert "--overwrite" in error_of(capsys, "compare", table, "--output", out)
+    before = {path: path.stat().st_ino for path in out.rglob("*")}
+    monkeypatch.setattr("contrastive_st.compare.systems.hybrid_system", refuse)  # after the tuned model is saved
+    assert "the end" in error_of(capsys, "compare", table, "--output", out, "--overwrite")
+    assert {path: path.stat().st_ino for path in out.rglob("*")} == before
+    monkeypatch.undo()
+    monkeypatch.setattr("contrastive_st.compare.cli._OF_TUNING", 0)
+    told(capsys, "compare", table, "--output", out, "--overwrite")
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "results.json"]
 
 
 def test_a_checkpoint_is_chosen_by_what_the_table_shows(table, tmp_path, monkeypatch):

@@ -41,6 +41,10 @@ def test_what_is_there_is_replaced_only_when_told(tmp_path):
     for name in ("a", "model", "link"):
         with pytest.raises(InputError, match="--overwrite"):
             check_target(tmp_path / name)
+    os.mkfifo(tmp_path / "pipe")  # a rename would replace it, and /dev/null too
+    with pytest.raises(InputError, match="a device or a pipe"), atomic_write(tmp_path / "pipe", overwrite=True):
+        pass
+    (tmp_path / "pipe").unlink()
     with atomic_write(tmp_path / "a", overwrite=True) as file, atomic_write(tmp_path / "model", True) as folder:
         file.write_bytes(b"new")
         folder.mkdir()

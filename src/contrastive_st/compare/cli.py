@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastive_st.commands import MODEL_HELP
@@ -56,13 +59,17 @@ class Compare(StoreCommand):
             yield "give a corpus: a file, a folder, a data set, --installed_docs, or --collection (only one of them)"
 
     def run(self) -> None:
-        """Compare, print the table, and write the page."""
+        """Compare, print the table, and write the page; an earlier page and its model stay until all is computed."""
+        with tempfile.TemporaryDirectory(prefix="contrastive_st") as scratch:
+            self._run(Path(scratch, "tuned"))
+
+    def _run(self, tuned: Path) -> None:
         started = time.perf_counter()
         from contrastive_st.compare import systems as make
         from contrastive_st.compare.queries import read_search
         from contrastive_st.compare.report import Comparison
         from contrastive_st.files.folders import default_model
-        from contrastive_st.files.writing import check_target, write_files
+        from contrastive_st.files.writing import atomic_write, check_target, write_files
         from contrastive_st.search.opening import open_index, open_recorded
         from contrastive_st.search.reranking import open_cross_encoder
 
@@ -90,7 +97,8 @@ class Compare(StoreCommand):
                 left_out.append(first_line(error))
         try:
             system = next(system for system in systems if system.model == base)
-            systems.append(make.tuned_system(search, system, folder / "tuned", at(_OF_TUNING * shorter)))
+            systems.append(make.tuned_system(search, system, tuned, at(_OF_TUNING * shorter)))
+            systems[-1].model = str(folder / "tuned")
         except InputError as error:
             left_out.append(f"a tuned model: {first_line(error)}")
         systems.append(make.hybrid_system(Comparison(search, systems).best_model, systems[0]))
@@ -100,6 +108,11 @@ class Compare(StoreCommand):
                 systems.append(make.reranked_system(search, first, cross_encoder, self.rerank, self.rerank_top, at(1)))
             except InputError as error:
                 left_out.append(first_line(error))
+        if tuned.exists():
+            with atomic_write(folder / "tuned", overwrite=True, parents=True) as new:
+                shutil.copytree(tuned, new)
+        else:  # that of an earlier run is not in the page
+            shutil.rmtree(folder / "tuned", ignore_errors=True)
         result = Comparison(search, systems, left_out)
         commands = self._commands(result.best_model, search.column)
         title = f"Which encoder for {self.corpus or self.collection or 'the installed documentation'}?"

@@ -162,7 +162,7 @@ class Neighbors(_Models):
         from contrastive_st.data.reading import stream_texts
         from contrastive_st.data.reading.texts import read_corpus
         from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, first_of_each, neighbors
-        from contrastive_st.files.writing import check_target
+        from contrastive_st.files.writing import atomic_write, check_target
         from contrastive_st.models.protocol import open_encoder
 
         if self.output:
@@ -181,10 +181,11 @@ class Neighbors(_Models):
             encoder = open_encoder(model, pooling=self.pooling, name=title or None)
             title = str(model) if encoder.name in result else encoder.name
             result[title] = neighbors(encoder, queries, rows[name], self.k)
+        say(as_text(queries, result, shutil.get_terminal_size((120, 24)).columns))
         if self.output:
             what = f"The nearest of {len(rows):,} distinct sentences of {Path(self.corpus).name}, by cosine similarity."
-            Path(self.output).write_text(as_markdown(queries, result, what), encoding="utf-8")
-        say(as_text(queries, result, shutil.get_terminal_size((120, 24)).columns))
+            with atomic_write(self.output, overwrite=True) as file:
+                file.write_text(as_markdown(queries, result, what), encoding="utf-8")
 
 
 def _data(asked: str | None) -> str:

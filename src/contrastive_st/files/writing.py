@@ -60,7 +60,8 @@ def check_target(
         The path that is written.
 
     Raises:
-        InputError: the path has another suffix or exists, its folder is missing or read-only, or its name is too long.
+        InputError: the path has another suffix, exists or is a device, its folder is missing or read-only, or its name
+            is too long.
 
     Example:
         >>> check_target("/no/a.npy")
@@ -77,6 +78,8 @@ def check_target(
         try:
             path.lstat()  # of a link itself: a broken link exists too; a name that is too long raises
             there = not path.is_dir() or any(path.iterdir())
+            if path.exists() and not (path.is_file() or path.is_dir()):  # which a rename would replace
+                raise InputError(f"{path} is a device or a pipe; give the name of a file")
         except FileNotFoundError:
             there = False
         if there and not overwrite:

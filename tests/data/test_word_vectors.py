@@ -31,6 +31,8 @@ FORMATS = {
     "carriage returns": text(end="\r\n"),
     "word2vec": HEADER + text(end=" \n"),
     "fasttext": HEADER + text(),
+    "with a byte order mark": b"\xef\xbb\xbf" + text(),
+    "word2vec with a byte order mark": b"\xef\xbb\xbf" + HEADER + text(),
     "binary": binary(),
     "binary without line ends": binary(end=b""),
 }
@@ -51,6 +53,15 @@ def test_every_format_gives_the_same(content, packed, tmp_path):
     some = read_word_vectors(path, words=["1999", "absent", "the"])
     assert some.words == ["the", "1999"]
     np.testing.assert_array_equal(some.vectors, VECTORS[[0, 4]])
+
+
+def test_a_line_feed_may_be_a_byte_of_a_number(tmp_path):
+    vectors = VECTORS.copy()
+    vectors[0, 0] = np.frombuffer(b"a\n ?", "<f4")[0]
+    (tmp_path / "vectors.bin").write_bytes(binary(vectors=vectors))
+    np.testing.assert_array_equal(read_word_vectors(tmp_path / "vectors.bin").vectors, vectors)
+    (tmp_path / "vectors.txt").write_text("2 2\nthe 1 2\n\u00e9t\u00e9 3 4\n")  # ends inside of a character
+    assert read_word_vectors(tmp_path / "vectors.txt").words == ["the", "\u00e9t\u00e9"]
 
 
 def test_words_may_hold_spaces(tmp_path):

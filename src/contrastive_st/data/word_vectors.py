@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -135,19 +136,22 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
 
 def _open(file: BinaryIO, source: str) -> tuple[str, Iterator[Row]]:
     """What a row is called in messages, and the rows."""
+    begin = 3 if file.read(3) == codecs.BOM_UTF8 else 0
+    file.seek(begin)
     first = file.readline(_LONGEST_LINE)
     if first.startswith(_FASTTEXT_MODEL):
         raise InputError(f"{source} is a fastText model; give the .vec file with its vectors")
     header = _HEADER.fullmatch(first)
     if header is None or not int(header[1]) * int(header[2]):
-        file.seek(0)
+        file.seek(begin)
         return "line", _text_rows(file, source, _dimension(first, source), None)
     count, dimension = int(header[1]), int(header[2])
     start = file.tell()
-    # bytes of float32 numbers are hardly ever valid UTF-8 without control characters
-    binary = _NO_TEXT.search(file.readline(_LONGEST_LINE).decode("utf-8", "surrogateescape"))
+    # bytes of float32 numbers are hardly ever valid UTF-8 without control characters; any of them may be a line feed
+    numbers = file.read(_READ).partition(b" ")[2][: 4 * dimension]
     file.seek(start)
-    if not binary:
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")  # of text, the last character may be cut
+    if not _NO_TEXT.search(decoder.decode(numbers)):
         return "line", _text_rows(file, source, dimension, count)
     return "row", _binary_rows(file, source, dimension, count)
 

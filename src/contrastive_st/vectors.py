@@ -334,7 +334,9 @@ def quantization_ranges(vectors: ArrayLike) -> NDArray[np.float32]:
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or len(rows) < 2:
-        raise InputError("int8 needs the range of each dimension, which takes two vectors or more; give ranges")
+        raise InputError(
+            "int8 and uint8 need the range of each dimension, which takes two vectors or more; give ranges"
+        )
     return np.stack([rows.min(axis=0), rows.max(axis=0)]).astype(np.float32)
 
 

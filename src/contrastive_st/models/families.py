@@ -125,11 +125,11 @@ class DecoderMixin(ContrastiveMixin):
         return settings
 
 
-@cache
-def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
+def transformers_family(model_type: str) -> type[ForCL] | None:
     """The ForCL class of an encoder of transformers; None for what does not encode texts.
 
-    Of an encoder-decoder, its encoder; of BART and the like, all of it, with the states of the decoder.
+    Of an encoder-decoder, its encoder; of BART and the like, all of it, with the states of the decoder. A ForCL class
+    that a user has registered with `AutoModel` is returned as it is.
 
     Args:
         model_type: that of its config.
@@ -142,7 +142,7 @@ def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
     """
     if model_type not in CONFIG_MAPPING:
         return None
-    config_class = CONFIG_MAPPING[model_type]
+    config_class: Any = CONFIG_MAPPING[model_type]
     if config_class.model_type not in (model_type, "") and config_class.model_type in CONFIG_MAPPING:
         return transformers_family(config_class.model_type)  # another name of the same type, as gpt-sw3 of gpt2
     backbone: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(config_class, None) or MODEL_MAPPING.get(config_class, None)
@@ -150,6 +150,11 @@ def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
     takes: Mapping[str, object] = inspect.signature(backbone.forward).parameters if hasattr(backbone, "forward") else {}
     if not {"input_ids", "attention_mask"} <= set(takes) or "pixel_values" in takes:
         return None
+    return backbone if issubclass(backbone, ForCL) else _made(model_type, config_class, backbone)
+
+
+@cache
+def _made(model_type: str, config_class: Any, backbone: Any) -> type[ContrastiveMixin]:
     row = dict(ENCODERS.get(model_type) or DECODERS.get(model_type) or _OTHERS)
     base = next(kind for kind in backbone.__mro__[1:] if issubclass(kind, PreTrainedModel))
     name = _class_name(backbone.__name__)
@@ -200,7 +205,7 @@ def _class_name(backbone: str) -> str:
     return re.sub("((Text|Encoder)?Model|Encoder)$", "ForCL", backbone)
 
 
-def __getattr__(name: str) -> type[ContrastiveMixin]:
+def __getattr__(name: str) -> type[ForCL]:
     """A class by its name, such as `BertForCL`."""
     of_encoders = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
     names: dict[str, object] = {**modeling_auto.MODEL_MAPPING_NAMES, **of_encoders}

@@ -11,7 +11,7 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from small_checkpoints import peer_vectors
 from torch import nn
-from transformers import AutoModel, BertModel
+from transformers import AutoConfig, AutoModel, BertConfig, BertModel
 
 from conftest import SENTENCES, save_both
 from contrastive_st import (
@@ -30,6 +30,7 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.losses import LOSSES, CallableLoss
+from contrastive_st.models.families import family
 
 
 def spread(views):
@@ -253,6 +254,61 @@ def test_an_encoder_whose_library_writes_no_config_is_saved(tokenizer, bert_conf
 
     EncoderForCL(Saves(len(tokenizer)), pooling=lambda states, mask: states[:, 0]).save_pretrained(tmp_path / "own")
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["weights"]
+
+
+class Further(BertForCL):
+    """Vectors of a subclass of a family, with a layer of its own."""
+
+    def __init__(self, config, **settings):
+        super().__init__(config, **settings)
+        self.further = nn.Linear(config.hidden_size, config.hidden_size)
+        self.post_init()
+
+    def _encode(self, attention_mask, **rows):
+        output = super()._encode(attention_mask, **rows)
+        output.pooler_output = self.further(output.pooler_output)
+        return output
+
+
+def test_a_registered_class_opens_by_its_name(tokenizer, bert_config, tmp_path):
+    config_class = type("FurtherConfig", (BertConfig,), {"model_type": "further-bert"})
+    kind = type("FurtherBert", (Further,), {"config_class": config_class})
+    assert family("further-bert") is None
+    AutoConfig.register("further-bert", config_class)
+    AutoModel.register(config_class, kind)
+    settings = {key: x for key, x in bert_config.to_dict().items() if key != "model_type"}
+    encoder = SentenceEncoder(kind(config_class(**settings), pooling="mean"), tokenizer)
+    encoder.save_pretrained(tmp_path / "a")
+    expected = encoder.encode(SENTENCES)
+    for opened in (
+        SentenceEncoder(tmp_path / "a"),
+        SentenceEncoder(AutoModel.from_pretrained(tmp_path / "a"), tokenizer),
+    ):
+        assert type(opened.model) is kind
+        np.testing.assert_array_equal(opened.encode(SENTENCES), expected)
+
+
+def test_a_class_whose_code_is_not_in_the_folder_is_named(tokenizer, bert_config, tmp_path, caplog):
+    class Doubled(BertForCL):
+        def _encode(self, attention_mask, **rows):
+            output = super()._encode(attention_mask, **rows)
+            output.pooler_output = output.pooler_output * 2
+            return output
+
+    for kind in (Doubled, Further):
+        encoder = SentenceEncoder(kind(bert_config, pooling="mean"), tokenizer)
+        caplog.clear()
+        for folder in ("a", "b"):
+            encoder.save_pretrained(tmp_path / kind.__name__ / folder)
+        assert [f"open it with {kind.__name__}.from_pretrained" in text for text in caplog.messages] == [True]
+        again = SentenceEncoder(kind.from_pretrained(tmp_path / kind.__name__ / "a"), tokenizer)
+        np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
+    caplog.clear()
+    SentenceEncoder(tmp_path / "Doubled" / "a").save_pretrained(tmp_path / "plain")
+    SentenceEncoder(tmp_path / "plain")
+    assert ["without the code of Doubled" in text for text in caplog.messages] == [True]
+    with pytest.raises(InputError, match=r"weights of the class Further .* Further.from_pretrained"):
+        AutoModelForCL.from_pretrained(tmp_path / "Further" / "a")
 
 
 def test_a_loss_that_is_an_object_is_used_itself(bert_config, tokenizer, tmp_path):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import torch
+import transformers
 from annotated_types import Ge
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
@@ -131,6 +132,7 @@ def open_model(
     settings |= {} if train else {"dtype": "auto"}
     loaded = kind.load(checkpoint.model, name, config=config, **{**settings, **options})
     model = loaded[0] if isinstance(loaded, tuple) else loaded
+    _check_class(model, checkpoint)
     if checkpoint.adapter is not None:
         merge = not train if merge_adapter is None else merge_adapter
         open_adapter(getattr(model, "backbone", None), checkpoint.adapter, name, merge)
@@ -162,6 +164,21 @@ def opened(
     model, tokenizer = open_model(checkpoint, pooling=pooling).eval(), load_tokenizer(checkpoint)
     model.to(device)
     return model, tokenizer
+
+
+def _check_class(model: ForCL, checkpoint: Checkpoint) -> None:
+    """Say that a user's class, whose code is not in the folder, has saved it; refuse to leave out weights of it."""
+    config, kind = read_json(checkpoint.model / "config.json", dict), type(model)
+    saved = str((config.get("architectures") or [kind.__name__])[0])
+    known = saved in {base.__name__ for base in kind.__mro__} or hasattr(transformers, saved)
+    if known or "contrastive" not in config:  # or another program wrote it, whose heads are left out
+        return
+    way = f"open it with {saved}.from_pretrained, or register {saved} and a model_type for it (AutoModel.register)"
+    left = sorted(set(weight_types(checkpoint.model)) - set(model.state_dict()))
+    if left := [key for key in left if not key.startswith(("loss_head.", "after."))]:  # which may be left out
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise InputError(f"{checkpoint.name} has weights of the class {saved} that saved it ({left[0]}{more}); {way}")
+    logger.warning(f"{checkpoint.name} is opened as {kind.__name__}, without the code of {saved} that saved it; {way}")
 
 
 def _prefix_of_text_part(folder: Path, config: PreTrainedConfig, kind: type[ContrastiveMixin]) -> str:

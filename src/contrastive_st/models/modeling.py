@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.buckets import few_lengths, in_buckets, in_order, row_lengths, training_buckets
@@ -166,6 +167,9 @@ class ContrastiveMixin(ForCL):
             with weights_as(self, self.save_dtype, kwargs):
                 save_adapter(self, save_directory, kwargs.get("state_dict"))
                 self.write_other_loaders(save_directory, kwargs.get("state_dict"))
+        kind = type(self)
+        if not kind.__module__.startswith("contrastive_st.") and MODEL_MAPPING.get(type(self.config), None) is not kind:
+            _say_that_code_is_missing(kind.__name__)
 
     def add_adapter(self, adapter_config: PeftConfig, adapter_name: str = "default") -> None:  # type: ignore[override]
         """Freeze the encoder and add a LoRA adapter to it, in place, as transformers does; see `add_lora`.
@@ -416,6 +420,14 @@ class ContrastiveMixin(ForCL):
         for name in self.words or ():
             hidden = getattr(self, name)(hidden)
         return hidden
+
+
+@cache  # once, and not for each checkpoint
+def _say_that_code_is_missing(kind: str) -> None:
+    logger.warning(
+        f"a folder has the weights of {kind}, and not its code: open it with {kind}.from_pretrained, or register "
+        f"{kind} and a model_type for it (AutoModel.register)"
+    )
 
 
 # --- Layers after the pooling: dense layers with their activations, and `Normalize`.

@@ -3,8 +3,10 @@
 import itertools
 
 import distributed_worker
+import numpy as np
 import pytest
 import torch
+import uneven_worker
 from ranks import relative_error, together
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
@@ -52,3 +54,13 @@ def test_one_gradient_all_reduce_an_optimizer_step(results):
     """The GradCache step encodes seven chunks a batch twice; the gradients cross the network once."""
     for name, run in results[2].items():
         assert run["reductions"] == len(run["losses"]) == distributed_worker.steps_of(name[0]), name
+
+
+@pytest.mark.slow
+def test_the_last_batch_of_an_epoch_is_shared_too(tmp_path):
+    """Three rows, and one: the second process has one, and none."""
+    alone, both = (together(world, uneven_worker.main, str(tmp_path / str(world)))[0] for world in (1, 2))
+    for case, expected in alone.items():
+        assert expected.keys() == both[case].keys()
+        for name, values in expected.items():
+            np.testing.assert_allclose(both[case][name], values, rtol=1e-6, atol=1e-6, err_msg=f"{case} {name}")

@@ -244,6 +244,7 @@ class ForCL(_Base):
         lengths: NDArray[np.int64] | None = None,
         predicted: NDArray[np.int64] | None = None,
         task: str | None = None,
+        counts: bool = True,
         return_loss: bool = True,
         **other: object,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
@@ -262,6 +263,8 @@ class ForCL(_Base):
             lengths: tokens of each row, `[N]` or `[B, V]`, if the host knows them; then it need not read the mask.
             predicted: tokens to predict in each row, `[B, V]`, with TSDAE `[B]`, if the host knows them.
             task: the data set of a mixture's batch, if it is known; then the targets are not read for it.
+            counts: whether the rows count. A process without a row of its own encodes one that does not, so that it
+                takes part in what all processes do together.
             return_loss: not used; its default tells the Trainer of transformers that the model returns a loss.
             token_type_ids: as in BERT; ignored by families that have none.
             other: other inputs of the encoder, and with `[N, L]` what else an encoder of transformers returns:
@@ -281,9 +284,11 @@ class ForCL(_Base):
         if key_embeddings is not None:  # the positives and hard negatives, which were encoded separately
             views = torch.cat([views, key_embeddings.to(views.dtype)], 1)
         hashes = text_hashes(input_ids, attention_mask, text_mask)
+        if not counts:
+            views, hashes, targets = views[:0], hashes[:0], None if targets is None else targets[:0]
         loss = self.compute_loss(views, targets, hashes, queue, **({} if task is None else {"task": task}))
         if words is not None:
-            parts = words.parts(default_gather() if self.training else LOCAL)
+            parts = words.parts(default_gather() if self.training else LOCAL, counts)
             loss = loss + parts(embeddings.flatten(0, 1), None)
         return ContrastiveOutput(loss=loss, views=views, text_hashes=hashes)
 

@@ -47,13 +47,14 @@ class Words:
     count: int
     sum_of: Callable[[Tensor, Rows], Tensor]
 
-    def parts(self, gather: Gather = LOCAL) -> Callable[[Tensor, Rows], Tensor]:
+    def parts(self, gather: Gather = LOCAL, counts: bool = True) -> Callable[[Tensor, Rows], Tensor]:
         """A function like `sum_of` that returns the part of the loss that is due to some rows.
 
         Their sum over all rows averages over the processes to the whole. This is a collective call; the function may
-        then be called once or for each chunk, of which processes may have different numbers.
+        then be called once or for each chunk, of which processes may have different numbers. The parts of a batch that
+        does not count are zero.
         """
-        scale = self.weight * gather.world / max(gather.total(self.count), 1)
+        scale = counts * self.weight * gather.world / max(gather.total(counts * self.count), 1)
         return lambda vectors, rows: self.sum_of(vectors, rows) * scale
 
 

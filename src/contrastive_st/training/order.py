@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
+from accelerate.data_loader import BatchSamplerShard
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import seed_worker
@@ -64,6 +66,36 @@ def _end_if_asked() -> None:
     while signal.sigwaitinfo([signal.SIGTERM]).si_pid != main:
         pass
     os._exit(0)
+
+
+def deal_out(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """Let the processes share the rows of the last batch too, which accelerate fills with the first rows of the epoch.
+
+    Args:
+        loader: what accelerate has prepared. It is not changed if there is one process, no last batch, or a stream.
+    """
+    shard = getattr(loader, "batch_sampler", None)
+    if isinstance(shard, BatchSamplerShard) and not shard.drop_last:
+        shard.__class__, shard.even_batches = _Dealt, True  # torch refuses another sampler
+        read: Any = getattr(loader, "base_dataloader", loader)
+        read.collate_fn = partial(_collate, read.collate_fn, read.dataset)
+    return loader
+
+
+class _Dealt(BatchSamplerShard):
+    """Yields the share of this process in each batch: as accelerate does, but equal parts of the last one, or []."""
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        batches, count = iter(self.batch_sampler), self.num_processes
+        while several := list(itertools.islice(batches, 1 if self.split_batches else count)):
+            rows = [row for batch in several for row in batch]
+            start, end = (-(-len(rows) * rank // count) for rank in (self.process_index, self.process_index + 1))
+            yield rows[start:end]
+
+
+def _collate(collator: Callable[[Any], dict[str, Any]], data: Any, rows: list[Any]) -> dict[str, Any]:
+    """The batch of a process; without rows, it is a row that does not count."""
+    return collator(rows) if rows else {**collator([data[0]]), "counts": False}
 
 
 class Order(TrainerCallback):

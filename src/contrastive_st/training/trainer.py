@@ -58,7 +58,7 @@ from contrastive_st.training.gradcache import Batch, Chunks, encoder_of, gradcac
 from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
-from contrastive_st.training.order import Order, leave_sigterm
+from contrastive_st.training.order import Order, deal_out, leave_sigterm
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.training.publishing import Publisher
 from contrastive_st.training.validation import Validation, check_validation, preserved_weights
@@ -367,12 +367,13 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self._last_views is None:
             loss_fn = self.core.loss_fn
             task = None if targets is None else loss_fn.task_of(targets)
-            if targets is None or task is not None:  # scored pairs may be of equal texts
+            if len(views) and (targets is None or task is not None):  # scored pairs may be of equal texts
                 check_views(views, hashes)
             anchors, processes = default_gather().total(len(views)), world_size()
             words = loss_fn.of_task(task).describe(anchors, views.shape[1])
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
+        targets = None if targets is None else targets[: len(views)]  # none of a batch that does not count
         self._last_views = views, targets, hashes, queue
         if self.keys is not None and self.queue is not None:
             self.keys.add(views, hashes, targets, default_gather())
@@ -475,7 +476,9 @@ class ContrastiveTrainer(CheckpointTrainer):
             self.data_collator = PlanningCollator(collator, loss, vocabulary)
         try:
             ordered = self.order.loader(self._train_batch_size)
-            return super().get_train_dataloader() if ordered is None else leave_sigterm(ordered)
+            loader = super().get_train_dataloader() if ordered is None else leave_sigterm(ordered)
+            # chunks of sharded weights must be equally many on all processes, so there each needs as many rows
+            return loader if self.is_fsdp_enabled and self.args.chunk_size else deal_out(loader)
         finally:
             self.data_collator = collator
 
@@ -488,6 +491,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         rows = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}
         targets, named = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
+        if not (counts := inputs.get("counts", True)):
+            hashes, targets = hashes[:0], None if targets is None else targets[:0]
         key_embeddings, queue = None, None
         if self.keys is not None and self.queue is not None:
             key_embeddings, queue = self.keys.embeddings(inputs), self.queue.entries()
@@ -495,10 +500,11 @@ class ContrastiveTrainer(CheckpointTrainer):
 
         def complete(embeddings: Tensor) -> Tensor:
             views: Tensor = core.split_views(embeddings)
-            return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
+            views = views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
+            return views[: len(hashes)]
 
         words, per_row = core.words_of(inputs), 1 if key_embeddings is None else inputs["input_ids"].shape[1]
-        parts = None if words is None else words.parts(default_gather())
+        parts = None if words is None else words.parts(default_gather(), counts)
 
         def words_loss(embeddings: Tensor, rows: NDArray[np.int64]) -> Tensor:
             every = (rows[:, None] * per_row + np.arange(per_row)).reshape(-1)  # with a queue, one row is encoded
@@ -535,6 +541,7 @@ class ContrastiveTrainer(CheckpointTrainer):
                 result = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
                 self.health.chances, anchors = loss_fn.chances(result), views[:_ROWS_MEASURED, 0]
                 result |= {"uniformity": uniformity(anchors).item(), "effective_rank": effective_rank(anchors).item()}
+            result = result if len(views) else {}  # else this process had no row of the batch
             logs = logs | means | mean_over_processes(result) | self.throughput.metrics(world_size())
         if "train_loss" in logs and not self.finished_before:
             # transformers adds the steps since the last log for this process alone; the result of `train` has it too

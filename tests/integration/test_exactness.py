@@ -63,4 +63,5 @@ def test_the_last_batch_of_an_epoch_is_shared_too(tmp_path):
     for case, expected in alone.items():
         assert expected.keys() == both[case].keys()
         for name, values in expected.items():
-            np.testing.assert_allclose(both[case][name], values, rtol=1e-6, atol=1e-6, err_msg=f"{case} {name}")
+            rtol = 1e-5 if name == "logged" else 0
+            np.testing.assert_allclose(both[case][name], values, rtol=rtol, atol=1e-6, err_msg=f"{case} {name}")

@@ -416,6 +416,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         step = self._gradcache_step if chunks.size or chunks.tokens else super().training_step
         with deferred_checks() as checks:
             loss = step(model, inputs, num_items_in_batch)
+        if not inputs.get("counts", True):
+            checks.clear()
         self.publisher.clock.texts += inputs["input_ids"].shape[:-1].numel() * self.args.world_size
         self._unread.append(Unread(self.state.global_step + 1, self._get_learning_rate(), loss.detach(), checks))
         if not self.reads_late or len(self._unread) >= _UNREAD:

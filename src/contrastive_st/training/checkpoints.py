@@ -146,7 +146,7 @@ class CheckpointTrainer(Trainer):
             checkpoint = self.resumed_from = from_first(lambda: self._to_resume_from(folder, resume_from_checkpoint))
             base = self.core.name_or_path if has_adapter(self.core) else None
             from_first(lambda: _put_aside(Path(self._get_output_dir(trial)), checkpoint, base))
-            self._opening.enter_context(_own_padding(self.core, self.processing_class))
+            self._opening.enter_context(_kept_padding(self.core, self.processing_class))
             if checkpoint is not None:  # until training begins, errors are those of its files
                 self._opening.enter_context(about(checkpoint))
             try:
@@ -402,22 +402,22 @@ class _BeginCallback(TrainerCallback):
 
 
 @contextlib.contextmanager
-def _own_padding(model: object, tokenizer: object) -> Iterator[None]:
-    """Leave the `pad_token_id` of a config, from which RoBERTa's kin count positions, as the model was built.
+def _kept_padding(model: object, tokenizer: object) -> Iterator[None]:
+    """Leave the `pad_token_id` of a config as it was, since models like RoBERTa count positions from it.
 
     Meanwhile it is that of the tokenizer, which transformers would write there for good, with a warning.
     """
     config: Any = getattr(model, "config", None)
     config = config and config.get_text_config()
-    own, other = getattr(config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
-    if own is None or other is None:  # transformers writes where there was none
+    of_model, of_tokenizer = getattr(config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
+    if of_model is None or of_tokenizer is None:  # transformers writes where there was none
         yield
         return
-    config.pad_token_id = other
+    config.pad_token_id = of_tokenizer
     try:
         yield
     finally:
-        config.pad_token_id = own
+        config.pad_token_id = of_model
 
 
 def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> str | None:

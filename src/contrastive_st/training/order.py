@@ -68,7 +68,7 @@ def _end_if_asked() -> None:
     os._exit(0)
 
 
-def deal_out(loader: DataLoader[Any]) -> DataLoader[Any]:
+def share_last_batch(loader: DataLoader[Any]) -> DataLoader[Any]:
     """Let the processes share the rows of the last batch too, which accelerate fills with the first rows of the epoch.
 
     Args:
@@ -76,13 +76,13 @@ def deal_out(loader: DataLoader[Any]) -> DataLoader[Any]:
     """
     shard = getattr(loader, "batch_sampler", None)
     if isinstance(shard, BatchSamplerShard) and not shard.drop_last:
-        shard.__class__, shard.even_batches = _Dealt, True  # torch refuses another sampler
+        shard.__class__, shard.even_batches = _EqualShares, True  # torch refuses another sampler
         read: Any = getattr(loader, "base_dataloader", loader)
         read.collate_fn = partial(_collate, read.collate_fn, read.dataset)
     return loader
 
 
-class _Dealt(BatchSamplerShard):
+class _EqualShares(BatchSamplerShard):
     """Yields the share of this process in each batch: as accelerate does, but equal parts of the last one, or []."""
 
     def __iter__(self) -> Iterator[list[Any]]:

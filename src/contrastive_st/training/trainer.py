@@ -58,7 +58,7 @@ from contrastive_st.training.gradcache import Batch, Chunks, encoder_of, gradcac
 from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
-from contrastive_st.training.order import Order, deal_out, leave_sigterm
+from contrastive_st.training.order import Order, leave_sigterm, share_last_batch
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.training.publishing import Publisher
 from contrastive_st.training.validation import Validation, check_validation, preserved_weights
@@ -480,7 +480,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             ordered = self.order.loader(self._train_batch_size)
             loader = super().get_train_dataloader() if ordered is None else leave_sigterm(ordered)
             # chunks of sharded weights must be equally many on all processes, so there each needs as many rows
-            return loader if self.is_fsdp_enabled and self.args.chunk_size else deal_out(loader)
+            return loader if self.is_fsdp_enabled and self.args.chunk_size else share_last_batch(loader)
         finally:
             self.data_collator = collator
 

@@ -20,7 +20,7 @@ from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write, write_errors, write_json
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
-from contrastive_st.search.filters import Filter, Filterable, as_filter, cells_of, values_of, with_document
+from contrastive_st.search.filters import DOCUMENT_ID, DOCUMENT_TEXT, Filter, Filterable, as_filter, cells_of, values_of
 from contrastive_st.search.index import (
     Asked,
     Batch,
@@ -317,7 +317,7 @@ class ExactIndex(VectorIndex):
         return np.take_along_axis(near, places, axis=1), scores
 
     def _matching(self, filter: Filter) -> Ids:
-        complete = lambda i: with_document(self._of(i), int(self.ids[i]), self._texts[i])
+        complete = lambda i: {**self._of(i), DOCUMENT_ID: int(self.ids[i]), DOCUMENT_TEXT: self._texts[i]}
         read = complete if filter.of_document else self._of
         return np.array([i for i in range(len(self)) if filter.holds(read(i))], dtype=np.int64)
 

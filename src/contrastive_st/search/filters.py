@@ -206,7 +206,7 @@ class Filter:
         return any(one.column in (DOCUMENT_ID, DOCUMENT_TEXT) for one in self.conditions())
 
     def holds(self, metadata: Mapping[str, object]) -> bool:
-        """Whether a document with this metadata (`with_document`) meets the filter."""
+        """Whether a document meets the filter, with this metadata and with `(id)` and `(text)` if it asks for them."""
         held = (part.holds(metadata) for part in self.parts)
         return any(held) if self.join == "or" else all(held) is (self.join == "and")
 
@@ -240,11 +240,6 @@ class Filter:
         inner = [str(part) if isinstance(part, Condition) else f"({part})" for part in self.parts]
         joined = (" or " if self.join == "or" else "; ").join(inner)
         return f"not ({joined})" if self.join == "not" else joined
-
-
-def with_document(metadata: Mapping[str, object], id: int, text: str) -> dict[str, object]:
-    """What a filter with `(id)` or `(text)` is about: the metadata of a document, and itself."""
-    return {**metadata, DOCUMENT_ID: id, DOCUMENT_TEXT: text}
 
 
 Filterable = Filter | Condition | Mapping[str, object] | str | Sequence["Filterable"] | None
@@ -400,9 +395,12 @@ def _scalar(column: str, cell: object) -> Scalar:
 
 
 def _as_number(value: object) -> Decimal | None:
+    """A number as its JSON says it, 0.1 as 0.1, which may be written as text; None for what is not a number."""
     if isinstance(value, str):
         return Decimal(value.strip()) if re.fullmatch(NUMBER, value) else None
-    return _exact(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return None
+    return Decimal(repr(value) if isinstance(value, float) else value)
 
 
 #: What a value of a filter is in a column of each type
@@ -416,14 +414,7 @@ _READINGS: dict[str, Callable[[Scalar], str | bool | Decimal | None]] = {
 
 def _key(value: object) -> object:
     """Equal for equal values of one type; a number never equals a boolean."""
-    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
-        return _exact(value)
-    return type(value).__name__, value if isinstance(value, (str, bool)) else None
-
-
-def _exact(number: float | Decimal) -> Decimal:
-    """A number as its JSON says it: 0.1 is 0.1."""
-    return Decimal(repr(number) if isinstance(number, float) else number)
+    return (type(value).__name__, value) if isinstance(value, (str, bool)) else _as_number(value)
 
 
 def _written(value: Scalar, special: str) -> str:

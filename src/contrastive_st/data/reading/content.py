@@ -62,10 +62,7 @@ class MissingData(InputError):
 
 def path_of(source: str | Path) -> Path:
     """A path, with `~` or `~user` expanded to the home folder if there is such a user."""
-    try:
-        return Path(source).expanduser()
-    except RuntimeError:
-        return Path(source)
+    return Path(os.path.expanduser(Path(source)))
 
 
 def format_of(path: str | Path) -> str:

@@ -15,16 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from contrastive_st import text_format
+from contrastive_st.data import suggestions
 from contrastive_st.data.profile import NUMBER, shown, with_point
 from contrastive_st.data.roles import NAMES, has_role, role_of, suggested_columns
-from contrastive_st.data.suggestions import (
-    CR_AS_BLANK,
-    CR_AS_LF,
-    DRAWN_AS_TABS,
-    PYTHON_AS_JSON,
-    WITHOUT_QUOTES,
-    converted,
-)  # fmt: skip
+from contrastive_st.data.suggestions import converted
 from contrastive_st.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -52,10 +46,15 @@ _IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
 #: First lines of files that are not tables of delimited text, what such a file is, and the command that makes one of it
 _OTHERS = (
-    (r"\{'", "its rows are objects of Python", PYTHON_AS_JSON, ".jsonl"),
+    (r"\{'", "its rows are objects of Python", suggestions.PYTHON_AS_JSON, ".jsonl"),
     (r'\{"|[\[{]\s*\n|\[["\[{].*[\]},]\s*\n', "its rows are objects or lists of JSON", "cat", ".json"),
     (r"\*{5,} 1\. row|-\[ RECORD 1", "it has a line for each cell; use psql --csv or mysql --batch", "", ""),
-    (r"(.*\n){0,2}(?=.*[-=─═]{3}.*[^-=─═\n].*[-=─═]{3})[-+=|:\s─-╿]+\n", "it is drawn", DRAWN_AS_TABS, ".tsv"),
+    (
+        r"(.*\n){0,2}(?=.*[-=─═]{3}.*[^-=─═\n].*[-=─═]{3})[-+=|:\s─-╿]+\n",
+        "it is drawn",
+        suggestions.DRAWN_AS_TABS,
+        ".tsv",
+    ),
 )
 #: A cell of a row below the names: what Qualtrics or SurveyMonkey writes there, a type, or nothing
 _BELOW_NAMES = re.compile(
@@ -141,10 +140,9 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, requested: Se
         raise InputError(f"{source}: the file is empty; it needs at least one sentence")
     if "\r" in first[0].rstrip("\r\n"):
         what = "its rows end with a carriage return, and cells have other line ends inside"
-        raise InputError(f"{source}: {what}; {converted(CR_AS_LF, source)}")
+        raise InputError(f"{source}: {what}; {converted(suggestions.CR_AS_LF, source)}")
     escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
-    checked = asked.header is not True
-    dialect = Dialect(",", [], True, escapes=escapes, checked=checked)
+    dialect = Dialect(",", [], True, escapes=escapes, checked=asked.header is not True)
     if usual == "," and requested and asked.header is not False and not escapes:
         csv.field_size_limit(_CELL)
         for delimiter in asked.delimiter or ",;|":
@@ -153,9 +151,9 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, requested: Se
                 rows += islice(csv.reader(first, delimiter=delimiter), 3)
             names, *below = rows or [[]]
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
-            if alike and set(requested) <= set(names) and not (checked and any(is_aside(row, names) for row in below)):
+            aside = dialect.checked and any(is_aside(row, names) for row in below)
+            if alike and set(requested) <= set(names) and not aside:
                 return dialect._replace(delimiter=delimiter, names=names)
-    header = True if requested and asked.header is None else asked.header
     if asked.header is None:
         _ask_above(first, source, requested)
     if not asked.delimiter:
@@ -173,18 +171,25 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, requested: Se
         if in_quotes and '""' not in in_quotes[1:-1]:
             raise _escapes_question(source, f"quotes are around {shown(in_quotes)}")
         quote = quote if in_quotes else ""
-    dialect = dialect._replace(delimiter=delimiter, quote=quote, spaced=spaced)
+    dialect = dialect._replace(delimiter=delimiter, quote=quote, spaced=spaced, loose=published)
+    header = True if requested and asked.header is None else asked.header
+    return _with_names(dialect, first, header, source, usual)
+
+
+def _with_names(dialect: Dialect, first: list[str], header: bool | None, source: str, usual: str) -> Dialect:
+    """The dialect with the names of the columns and with notes, from the first lines; None asks for a header there."""
     rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first)
     with contextlib.suppress(csv.Error):  # as above
         for row in reader:
             rows.append([cell.strip() for cell in row])
             ends.append(reader.line_num)
     if not rows:
-        rows, ends = [[cell.strip(f" {quote}") for cell in cells]], [1]
+        cells = first[0].rstrip("\r\n").split(dialect.delimiter)
+        rows, ends = [[cell.strip(f" {dialect.quote}") for cell in cells]], [1]
     if len(rows[0]) == 1 and any(_are_names(rows[0][0].split(one)) for one in _DELIMITERS):
-        raise InputError(f"{source}: each row is one cell in quotes; {converted(WITHOUT_QUOTES, source)}")
+        raise InputError(f"{source}: each row is one cell in quotes; {converted(suggestions.WITHOUT_QUOTES, source)}")
     sts = not header and _is_sts(rows[0])
-    for index, row in enumerate(rows[1:3] if checked and header is not False and not sts else [], 1):
+    for index, row in enumerate(rows[1:3] if dialect.checked and header is not False and not sts else [], 1):
         if is_aside(row, rows[0]):
             start = ends[0 if "ImportId" in row[0] else index - 1] + 1  # Qualtrics has two such rows
             raise _aside_question(f"{source}, row {index + 1}", row, (start, ends[index]), source)
@@ -193,16 +198,16 @@ def find_dialect(lines: Lines, source: str, usual: str, txt: bool, requested: Se
     names = list(STS_COLUMNS) if sts else [str(index) for index in range(len(rows[0]))]
     if header:
         names = _names_in(rows[0], source)
+    separated = dialect.delimiter not in (usual, text_format.asked.delimiter, _ONE_COLUMN)
     possible = (
         (f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}", not header),
-        ("blanks after a delimiter are not part of the cells", spaced),
-        (f"cells are separated by {_DELIMITERS.get(delimiter)}",
-         delimiter not in (usual, asked.delimiter, _ONE_COLUMN)),
+        ("blanks after a delimiter are not part of the cells", dialect.spaced),
+        (f"cells are separated by {_DELIMITERS.get(dialect.delimiter)}", separated),
         ("one column: commas are text, because the first row has none",
-         delimiter == _ONE_COLUMN and any("," in line for line in first)),
+         dialect.delimiter == _ONE_COLUMN and any("," in line for line in first)),
     )  # fmt: skip
     notes = tuple(note for note, holds in possible if holds)
-    return dialect._replace(names=names, header=header, loose=published or sts, notes=notes)
+    return dialect._replace(names=names, header=header, loose=dialect.loose or sts, notes=notes)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:
@@ -405,7 +410,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
     except csv.Error as error:
         fix = "close every quote, and double quotes inside a cell"
         fix += ", or if quotes are text, give --escapes false" * (dialect.delimiter == "\t")
-        fix = converted(CR_AS_BLANK, source) if "new-line" in str(error) else fix
+        fix = converted(suggestions.CR_AS_BLANK, source) if "new-line" in str(error) else fix
         raise InputError(f"{source}, row {number + 1}: {error}; {fix}") from error
     if checked and number > 1 and is_aside(cells):
         raise _aside_question(f"{source}, row {number}", cells, (start, end), source)

@@ -29,7 +29,8 @@ from contrastive_st.data import pairs_of_labels, read_examples, tokenize
 from contrastive_st.data.label_pairs import check_targets
 from contrastive_st.data.reading import files_of, open_table, stored
 from contrastive_st.data.reading.content import path_of, reading
-from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
+from contrastive_st.data.reading.memory import column_roles
+from contrastive_st.data.roles import TARGETS, ColumnRoles
 from contrastive_st.data.tokenization import tokenize_stream
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_yaml

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contrastive_st.data.reading import open_table
-from contrastive_st.data.roles import column_roles
+from contrastive_st.data.reading.memory import column_roles
 
 FOLDER = Path(__file__).parents[2] / "examples" / "data"
 KINDS = {

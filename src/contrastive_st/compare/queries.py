@@ -19,7 +19,7 @@ from contrastive_st.data.documentation import near_copies, near_pairs, unique_pa
 from contrastive_st.data.profile import is_blank, items_of, number_of, simple
 from contrastive_st.data.reading import is_saved, open_table
 from contrastive_st.data.reading.content import decode, format_of, open_bytes, path_of
-from contrastive_st.data.roles import ANCHOR, LABEL, POSITIVE, TEXT, leave_out
+from contrastive_st.data.roles import ANCHOR, LABEL, POSITIVE, TEXT, leave_out, table_roles
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.retrieval import graded_metrics
 from contrastive_st.search.document_readers import READERS
@@ -247,7 +247,7 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
         for id, rows in itertools.groupby(table, lambda row: row.cells.get(_OF_DOCUMENT)):
             yield _Read("", "\n".join(_text(cells.get(TEXT)) for _, cells in rows), str(id))
         return
-    roles = table.roles(columns)
+    roles = table_roles(table, columns)
     names = {role: name for name, role in reversed(roles.columns.items())}
     alike = names.get(LABEL) if roles.kind == "labelled_pairs" else None
     if roles.kind not in ("texts", "labelled_texts", "pairs", "triplets") and alike is None:

@@ -29,8 +29,9 @@ from .neighbor_pairs import (
 )
 from .pair_sets import PAIR_SETS as PAIR_SETS
 from .reading.examples import read_examples as read_examples
+from .reading.memory import column_roles as column_roles
 from .reading.texts import read_texts as read_texts
-from .roles import ColumnRoles as ColumnRoles, column_roles as column_roles
+from .roles import ColumnRoles as ColumnRoles
 from .splits import sample as sample, split_by_first as split_by_first, split_rows as split_rows
 from .tokenization import tokenize as tokenize
 from .tokenizers import (

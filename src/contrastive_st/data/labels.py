@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from contrastive_st.data.profile import as_text, is_blank, items_of, simple, value_of
 from contrastive_st.data.reading import open_table
 from contrastive_st.data.reading.rows import Dropped, of_class
+from contrastive_st.data.roles import table_roles
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ def read_labels(
         (['sea|moon', 'kitchen'], [['sea', 'moon'], ['kitchen']])
     """
     table = open_table(source, split=split, columns=columns)
-    roles = table.roles(columns, ["labelled_texts"])
+    roles = table_roles(table, columns, ["labelled_texts"])
     (text,), (target, *others) = roles.texts, roles.labels
     names = table.classes.get(target)
     label = lambda cell: simple(cell) if names is None else of_class(simple(cell), names)

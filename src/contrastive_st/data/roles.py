@@ -1,6 +1,6 @@
 """Which column of a table is what in training: one row for each role, and one for each kind of data that they make.
 
-Names decide, and `--columns` overrides them (`column_roles`). Cells decide nothing: they only fill in the question.
+Names decide, and `--columns` overrides them (`table_roles`). Cells decide nothing: they only fill in the question.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contrastive_st.data.profile import held_by, is_blank, items_of, shown, simple, value_of
 from contrastive_st.data.suggestions import row_for_each
 from contrastive_st.errors import InputError, choice, listed
+
+if TYPE_CHECKING:
+    from contrastive_st.data.reading.rows import Table
 
 #: Columns that are asked for, as `column_roles` takes them, or one of them
 Columns = Sequence[str | int] | str | int | None
@@ -94,16 +97,18 @@ _TEXT_ROLES = (ANCHOR, POSITIVE, NEGATIVE, TEXT)
 _PLACE = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
 #: Cells that nobody would embed: addresses, dates, digests
 _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*( UTC)?)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
-_PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a target is a text
 _NUMBERED = re.compile(r"((?:text|sentence|sent|passage|t|s)_?)(\d)")  # from 0: anchor, positive, negatives
 _REFERS = re.compile(r"(hard_?)?((posi|nega)tives?_\w+|(pos|neg)_(p?ids?|ctxs?|docs?|passages?|documents?)\w*)")
-_FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an instruction and a kind of task
 #: Lowest and highest value in a score column, by its name; that of others is 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
-#: Columns that are not used where the table has one of others: of the passage in SQuAD and DPR, or besides a label
-_BESIDES = {
-    "title": {"question", "query"}, "answers": {"positive", "positive_ctxs"}, "label_text": {"label"},
-    "label_name": {"label"}, "relatedness_score": {"entailment_judgment", "entailment_label"},
+#: The role of a column where the table has one of these sets of others: of a passage in SQuAD and DPR, the instruction
+#: and the kind of task in FlagEmbedding, what a label says in other words; a source with a target is a text
+_BESIDES: dict[str, tuple[str, list[set[str]]]] = {
+    "title": (UNUSED, [{"question"}, {"query"}]), "answers": (UNUSED, [{"positive"}, {"positive_ctxs"}]),
+    "prompt": (UNUSED, [{"query", "pos"}]), "type": (UNUSED, [{"query", "pos"}]),
+    "label_text": (UNUSED, [{"label"}]), "label_name": (UNUSED, [{"label"}]),
+    "relatedness_score": (UNUSED, [{"entailment_judgment"}, {"entailment_label"}]),
+    "source": (ANCHOR, [{"target"}]), "src": (ANCHOR, [{"target"}, {"tgt"}]),
 }  # fmt: skip
 _OPENS = ("[", "(", "{")  # a list that is written as text
 #: A text in brackets or braces, as programs write lists and objects
@@ -154,10 +159,9 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
         ('negative_score', 'negative_score', 'positive_score')
     """
     plain, others = plain_name(name), set(map(plain_name, names))
-    if _BESIDES.get(plain, set()) & others or (plain in ("prompt", "type") and set(_FLAG_EMBEDDING) <= others):
-        return UNUSED
-    if set(_PARTNERS.get(plain, ())) & others:
-        return ANCHOR
+    beside, sets = _BESIDES.get(plain, ("", []))
+    if any(names <= others for names in sets):
+        return beside
     if (numbered := _NUMBERED.fullmatch(plain)) and f"{numbered[1]}0" in others:
         return (ANCHOR, POSITIVE, NEGATIVE)[min(int(numbered[2]), 2)]
     return _ROLE_OF.get(plain) or next((role.name for role in ROLES if re.fullmatch(role.pattern, plain)), None)
@@ -208,6 +212,7 @@ class ColumnRoles:
         classes: the number of each class, by the cells that name it, where `read_examples` has numbered them.
 
     Example:
+        >>> from contrastive_st.data import column_roles
         >>> roles = column_roles([{"id": "7", "question": "Why?", "answer": "So.", "score": "0.5"}], source="qa.csv")
         >>> roles.columns, roles.left_out
         ({'question': 'anchor', 'answer': 'positive', 'score': 'score'}, {'id': 'its name says that it is not a text'})
@@ -282,16 +287,26 @@ class ColumnRoles:
         return "\n".join([f"{self.source}: {words} ({self.kind})", *written, *notes])
 
 
-def column_roles(
-    rows: Iterable[Any],
-    columns: Sequence[str | int] | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    source: str = "the data",
-    kinds: Sequence[str] = (),
-    first: Sequence[Mapping[str, object]] | None = None,
-) -> ColumnRoles:
-    """Find the role of each column from its name (`ROLES`), or from `columns`.
+class _Column(NamedTuple):
+    """A column that training uses, as its first cells are.
+
+    Attributes:
+        role: by its name or as asked for, if there is one.
+        held: what the cells hold, as by `held_by`; of lists, their items.
+        listed: whether the cells are lists.
+        marks: whether a label is 0 or 1 in all cells.
+        unread: a cell that is written as a list or an object and cannot be read as one; None if there is none.
+    """
+
+    role: str | None
+    held: str
+    listed: bool
+    marks: bool
+    unread: object | None
+
+
+def table_roles(table: Table, columns: Sequence[str | int] | None = None, kinds: Sequence[str] = ()) -> ColumnRoles:
+    """Find the role of each column of a table from its name (`ROLES`), or from `columns`.
 
     If a name is not known, or two columns have one role, that is an error with the flag to give. Only where one column
     alone is not known, and no other is a text, it is the text. Columns like `id`, `split` or `url` are not used.
@@ -300,33 +315,28 @@ def column_roles(
     `positive_score`, `negative_1_score`, ...), or one of lists, `scores`: of the positive and then the negatives.
 
     Args:
-        rows: the rows of the table: cells by column, or objects with such `cells`. They can be read more than once.
+        table: the table.
         columns: the columns wanted, by name or by position from 0, or as `name=role`. Columns without a role of their
-            own are anchor, positive and negatives in this order, or the only text.
-        names: the columns of the table; by default those of `rows`.
-        source: name of the source in messages.
+            own are anchor, positive and negatives in this order, or the only text. Of delimited text no others are
+            read.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
-        first: the cells of the first rows, if they have been read.
 
     Raises:
         InputError: the roles are not clear, or do not fit together; the message shows how to name them.
-
-    Example:
-        >>> column_roles([{"text": "a cat", "category": "animals"}]).kind
-        'labelled_texts'
-        >>> column_roles([{"a": "one", "b": "two", "n": 3}], ["b=anchor", "a=positive"]).columns
-        {'b': 'anchor', 'a': 'positive'}
     """
-    first = [getattr(row, "cells", row) for row in islice(rows, _FIRST)] if first is None else first
+    names, read = table.columns, None
+    if columns and names is not None and table.delimited and table.read_columns is not None:
+        read = table.read_columns(list(named_columns(columns, names, table.source)))
+    first = [row.cells for row in islice(table, _FIRST)] if read is None else read.slice(0, _FIRST).to_pylist()
     if not first:
-        raise InputError(f"{source}: it is empty; it needs at least one row")
+        raise InputError(f"{table.source}: it is empty; it needs at least one row")
     if names is None:
-        names = list(dict.fromkeys(name for row in rows for name in getattr(row, "cells", row)))
-    requested, classify = named_columns(columns, names, source) if columns else {}, set(kinds) == {"labelled_texts"}
-    ask = partial(_question, rows, names, source, classify)
-    delimited = getattr(rows, "delimited", False)  # where a list is written as a text
-    named, held, left_out, lists = dict[str, str | None](), dict[str, str](), dict[str, str](), list[str]()
-    marks, unread = set[str](), dict[str, object]()  # columns of 0 and 1; a cell of each whose lists are not read
+        names = list(dict.fromkeys(name for row in first for name in row))
+        asked = {str(column).partition("=")[0] for column in columns or ()}
+        names = names if asked and asked <= set(names) else table.names
+    requested, classify = named_columns(columns, names, table.source), set(kinds) == {"labelled_texts"}
+    ask = partial(_question, table, names, classify)
+    used, left_out = dict[str, _Column](), dict[str, str]()
     others = [name for name in names if not requested or name in requested or role_of(name) != LABEL]
     for name in requested or names:
         role = requested.get(name) or role_of(name, others)
@@ -338,48 +348,32 @@ def column_roles(
         elif role is None and not requested and (why := _neither_text_nor_score(cells)):
             left_out[name] = why
         else:
-            named[name] = role = None if role == UNUSED else role
-            takes = role is not None and _ROLE[role].lists
-            written = bool(cells) and all(isinstance(cell, str) and _IN_BRACKETS.fullmatch(cell) for cell in cells)
-            braces = role != POSITIVE or (written and delimited)  # else a positive in braces is a text
-            maybe = takes and any(not isinstance(cell, str) or cell.strip()[:1] in _OPENS for cell in cells)
-            texts = [simple(cell) for cell in cells if maybe]
-            items = [items_of(cell) if braces or str(cell).strip()[:1] != "{" else None for cell in texts]
-            if written and delimited and (None in items or not takes):
-                unread[name] = next((cell for cell in cells if items_of(cell) is None), cells[0])
-            mixed = None in items and any(held_by(several) in _ROLE[str(role)].holds for several in items if several)
-            if mixed and role != LABEL:
-                odd = next(i for i, several in enumerate(items) if (several is None) is not (items[0] is None))
-                raise _mixed(rows, name, cells[0], cells[odd], source)
-            if items and (mixed or None not in items):
-                lists.append(name)
-                cells = [item for several in items for item in several or ()]
-            held[name] = held_by(cells)
-            marks |= {name} if role == LABEL and {value_of(cell) for cell in cells} <= {0, 1} else set()
+            used[name] = _column(table, name, None if role == UNUSED else role, cells)
     left_out.update((name, "not asked for") for name in names if requested and name not in requested)
-    roles = _placed(named, lists, marks, bool(requested), classify, ask)
+    roles = _placed(used, bool(requested), classify, ask)
     for name, role in roles.items():
-        target = NUMBERS in _ROLE[role].holds
-        if name in unread:
-            what = f"column {name!r} holds lists or objects that are not read there, such as {shown(unread[name])}"
+        column, target = used[name], NUMBERS in _ROLE[role].holds
+        if column.unread is not None:
+            what = f"column {name!r} holds lists or objects that are not read there, such as {shown(column.unread)}"
             fix = "write JSON or Parquet, in which lists are lists and texts are texts"
-            if items_of(unread[name]) is not None:
+            if items_of(column.unread) is not None:
                 fix = f"give the column a role that takes lists, as in {name}=positive"
-            raise InputError(f"{source}: {what}; {fix}")
-        if held[name] == NOTHING and len(first) < _FIRST:
+            raise InputError(f"{table.source}: {what}; {fix}")
+        if column.held == NOTHING and len(first) < _FIRST:
             raise ask(f"column {name!r} is empty: every cell is blank")
-        no_list = name in lists and not _ROLE[role].lists  # of a single text
-        if no_list or (held[name] == LISTS and (not target or role in (SCORE, LABEL))):
+        no_list = column.listed and not _ROLE[role].lists  # of a single text
+        if no_list or (column.held == LISTS and (not target or role in (SCORE, LABEL))):
             raise ask(f"column {name!r} holds lists or objects, not texts")
-        asked = name in requested and (requested[name] or role_of(name))  # numbers may be texts, as in sums
-        if held[name] == NUMBERS and not target and not asked:
+        asked_for = name in requested and (requested[name] or role_of(name))  # numbers may be texts, as in sums
+        if column.held == NUMBERS and not target and not asked_for:
             raise ask(f"column {name!r} holds numbers, not sentences")
     refers = next((name for name in left_out if _REFERS.fullmatch(plain_name(name))), None)
     if refers and len(roles) == 1 and not requested:
         what = f"{next(iter(roles))!r} is the only text; {refers!r} refers to others, which are not read"
         raise ask(f"{what}: replace it by their texts, or train on crops")
     example = next((row for row in first if not any(is_blank(row.get(name)) for name in roles)), {})
-    result = ColumnRoles(source, roles, left_out, dict(example), (), tuple(name for name in lists if name in roles))
+    lists = tuple(name for name, column in used.items() if column.listed)
+    result = ColumnRoles(table.source, roles, left_out, dict(example), (), lists)
     if kinds and result.kind not in kinds:
         raise ask(f"it holds {result.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
     return result
@@ -411,13 +405,32 @@ def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[s
     return asked
 
 
-def _mixed(rows: Any, name: str, first: object, other: object, source: str) -> InputError:
-    """The error for a column in which some cells are written as lists, and another one is not."""
-    numbered = ((getattr(row, "number", index), getattr(row, "cells", row)) for index, row in enumerate(rows, 1))
-    number = next(number for number, cells in numbered if cells.get(name) == other)
-    where = rows.where(number) if hasattr(rows, "where") else f"{source}, row {number}"
-    fix = 'write both as lists, such as ["a text"], or both as texts, or leave the row out'
-    return InputError(f"{where}: {shown(other)} in column {name!r}, and {shown(first)} above: one is a list; {fix}")
+def _column(table: Table, name: str, role: str | None, cells: Sequence[object]) -> _Column:
+    """A column with these cells, none of which is blank.
+
+    Raises:
+        InputError: some cells are written as lists, and another one is not.
+    """
+    takes = role is not None and _ROLE[role].lists
+    written = bool(cells) and all(isinstance(cell, str) and _IN_BRACKETS.fullmatch(cell) for cell in cells)
+    braces = role != POSITIVE or (written and table.delimited)  # else a positive in braces is a text
+    maybe = takes and any(not isinstance(cell, str) or cell.strip()[:1] in _OPENS for cell in cells)
+    texts, unread = [simple(cell) for cell in cells if maybe], None
+    items = [items_of(cell) if braces or str(cell).strip()[:1] != "{" else None for cell in texts]
+    if written and table.delimited and (None in items or not takes):  # where a list is written as a text
+        unread = next((cell for cell in cells if items_of(cell) is None), cells[0])
+    mixed = None in items and any(held_by(several) in _ROLE[str(role)].holds for several in items if several)
+    if mixed and role != LABEL:
+        odd = next(
+            cell for cell, several in zip(cells, items, strict=True) if (several is None) is not (items[0] is None)
+        )
+        number = next(row.number for row in table if row.cells.get(name) == odd)
+        fix = 'write both as lists, such as ["a text"], or both as texts, or leave the row out'
+        what = f"{shown(odd)} in column {name!r}, and {shown(cells[0])} above: one is a list"
+        raise InputError(f"{table.where(number)}: {what}; {fix}")
+    listed = bool(items) and (mixed or None not in items)
+    cells = [item for several in items for item in several or ()] if listed else cells
+    return _Column(role, held_by(cells), listed, role == LABEL and {value_of(cell) for cell in cells} <= {0, 1}, unread)
 
 
 def _neither_text_nor_score(cells: Sequence[object]) -> str:
@@ -433,19 +446,20 @@ def _neither_text_nor_score(cells: Sequence[object]) -> str:
 
 
 def _placed(
-    named: Mapping[str, str | None], lists: Sequence[str], marks: set[str], asked: bool, classify: bool,
-    ask: Callable[[str], InputError],
-) -> dict[str, str]:  # fmt: skip
+    used: Mapping[str, _Column], asked: bool, classify: bool, ask: Callable[[str], InputError]
+) -> dict[str, str]:
     """The roles of all columns that training uses, in the order that collators expect."""
+    named = {name: column.role for name, column in used.items()}
     triplets = NEGATIVE in named.values()
     by_role: dict[str | None, list[str]] = {role: [] for role in (None, *_NAMED)}
     for name, role in named.items():
-        listed = name in lists and (role == SCORE or (role == LABEL and triplets))  # of candidates, by a teacher
+        listed = used[name].listed and (role == SCORE or (role == LABEL and triplets))  # of candidates, by a teacher
         by_role[SCORES if listed else role].append(name)
     unknown, (anchors, positives, negatives, texts) = by_role[None], (by_role[role] for role in _TEXT_ROLES)
     if unknown and not asked and (len(unknown) > 1 or anchors or positives or negatives or texts):
         raise ask(f"no role is known for column {unknown[0]!r}")
-    labels = by_role[LABEL][:1] if classify and set(by_role[LABEL]) <= marks else by_role[LABEL]
+    several = classify and all(used[name].marks for name in by_role[LABEL])  # one label for each column
+    labels = by_role[LABEL][: 1 if several else None]
     one = {ANCHOR: anchors, POSITIVE: positives, POSITIVE_SCORE: by_role[POSITIVE_SCORE], TEXT: [] if asked else texts,
            "score or label": [*by_role[SCORE], *labels, *by_role[SCORES]]}  # fmt: skip
     for role, rivals in one.items():
@@ -474,25 +488,24 @@ def _placed(
 # --- The question.
 
 
-def _question(rows: Iterable[Any], names: Sequence[str], source: str, classify: bool, what: str) -> InputError:
+def _question(table: Table, names: Sequence[str], classify: bool, what: str) -> InputError:
     """One line: what is not clear, flags to paste, and the columns with the cells of a row."""
-    cells = _cells(rows, names)
+    cells = _cells((row.cells for row in table), names)
     columns = listed(f"{name} ({shown(values[0]) if values else 'blank'})" for name, values in cells.items())
     answers = []
     for roles in _could_be(cells, classify):
         *_, (last, role) = roles.items()
         answers.append(flags(roles) + (score_range(cells[last]) if role == SCORE else ""))
     fixes = [f"give {', or '.join(answers)}"] if answers else []
-    row: Any = next(iter(rows), {})
-    for name, cell in getattr(row, "cells", row).items():
+    for name, cell in next(iter(table)).cells.items():
         inner = cell[0] if isinstance(cell, list) and cell else cell
         if not isinstance(inner, dict) or "role" in inner or not any(map(has_role, inner)):  # "role": of a chat
             continue
         deeper = any(isinstance(value, list) and value and isinstance(value[0], dict) for value in inner.values())
-        if (deeper or isinstance(simple(inner), dict)) and (command := row_for_each(name, source)):
+        if (deeper or isinstance(simple(inner), dict)) and (command := row_for_each(name, table.source)):
             fixes.insert(0, f"for the columns inside {name!r}, {command}")
     advice = ", or ".join(fixes) or "give each text a column of its own"
-    return InputError(f"{source}: {what}; {advice}; the columns are {columns}")
+    return InputError(f"{table.source}: {what}; {advice}; the columns are {columns}")
 
 
 def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> list[dict[str, str]]:
@@ -588,9 +601,9 @@ def leave_out(roles: ColumnRoles) -> str:
     return flags({name: roles.columns[name] for name in roles.texts})
 
 
-def _cells(rows: Iterable[Any], names: Sequence[str]) -> dict[str, list[object]]:
+def _cells(rows: Iterable[Mapping[str, object]], names: Sequence[str]) -> dict[str, list[object]]:
     """The cells of each column in the first rows that are not blank."""
-    first = [getattr(row, "cells", row) for row in islice(rows, _LOOKED_AT)]
+    first = list(islice(rows, _LOOKED_AT))
     return {name: [cell for row in first if not is_blank(cell := simple(row.get(name)))] for name in names}
 
 

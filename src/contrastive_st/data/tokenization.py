@@ -22,7 +22,7 @@ from contrastive_st.data.reading import in_memory, open_table
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.data.reading.memory import splits_in, visible
 from contrastive_st.data.reading.sources import names_in
-from contrastive_st.data.roles import SCORE, TARGETS, names_in_order
+from contrastive_st.data.roles import SCORE, TARGETS, names_in_order, table_roles
 from contrastive_st.errors import InputError, choice
 from contrastive_st.tokens import prompt_length, token_ids, tokenizer_state
 from contrastive_st.word_cache import WordCache, flat, reads_word_by_word
@@ -224,7 +224,7 @@ def _tokenized_stream(texts: IterableDataset, encoding: _Encoding, columns: Sequ
     """A stream of tokenized rows; the roles of its columns are found from its first rows."""
     texts = texts.with_format(None)
     table = open_table(texts, name="the stream")
-    roles = table.roles(columns)
+    roles = table_roles(table, columns)
     if roles.lists or roles.kind in ("scored_candidates", "labelled_texts", "labelled_pairs"):
         raise InputError(f"the stream has {roles.words}; a stream may have texts and scores, and no classes or lists")
     scores = [value_of(row.cells.get(roles.target)) for row in islice(table, table.sampled) if roles.target]

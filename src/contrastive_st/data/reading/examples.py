@@ -39,6 +39,7 @@ from contrastive_st.data.roles import (
     names_in_order,
     plain_name,
     score_range,
+    table_roles,
 )  # fmt: skip
 from contrastive_st.data.suggestions import converted, row_for_each
 from contrastive_st.errors import InputError, listed
@@ -112,7 +113,7 @@ def read_examples(
     options = {"header": header, "encoding": encoding, "delimiter": delimiter, "escapes": escapes, "decimal": decimal}
     with reading_as(**options) if any(one is not None for one in options.values()) else nullcontext():
         table = open_table(source, split=split, columns=columns)
-        roles = table.roles(columns, kinds)
+        roles = table_roles(table, columns, kinds)
         target = next((name for name, role in roles.columns.items() if role in (SCORE, LABEL)), None)
         if target in roles.lists:
             fix = row_for_each(str(target), table.source, items=True) or "write a row for each label"
@@ -336,7 +337,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         >>> rows = [{"query": "Why?", "pos": ["So."], "neg": ["No.", "Yes."], "pos_scores": [9], "neg_scores": [2, 1]},
         ...         {"query": "Who?", "pos": ["I."], "neg": ["It."], "pos_scores": [8], "neg_scores": [3]}]
         >>> table = open_table(rows)
-        >>> read_candidates(table, table.roles())[1]
+        >>> read_candidates(table, table_roles(table))[1]
         {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
     """
     by_role = {role: [name for name, one in roles.columns.items() if one == role] for role in roles.columns.values()}

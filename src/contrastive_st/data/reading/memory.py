@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.data.profile import is_missing
 from contrastive_st.data.reading.delimited import distinct
 from contrastive_st.data.reading.objects import rows_of
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered
+from contrastive_st.data.roles import ColumnRoles, table_roles
 from contrastive_st.errors import InputError, choice
 
 if TYPE_CHECKING:
@@ -68,6 +69,33 @@ def in_memory(source: object, name: str = "the data", split: str = "train") -> T
         return of_arrow(pa.table(source), name)
     rows = list(_of_columns(source, name) if named else _of_items(source, name))
     return Table(name, "row", lambda: iter(rows))
+
+
+def column_roles(
+    rows: Iterable[Mapping[str, object]],
+    columns: Sequence[str | int] | None = None,
+    *,
+    source: str = "the data",
+    kinds: Sequence[str] = (),
+) -> ColumnRoles:
+    """The role of each column of rows in memory, as by `contrastive_st.data.roles.table_roles`.
+
+    Args:
+        rows: the rows of the table: cells by column.
+        columns: as for `table_roles`: the columns wanted, by name or by position from 0, or as `name=role`.
+        source: name of the source in messages.
+        kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
+
+    Raises:
+        InputError: the roles are not clear, or do not fit together; the message shows how to name them.
+
+    Example:
+        >>> column_roles([{"text": "a cat", "category": "animals"}]).kind
+        'labelled_texts'
+        >>> column_roles([{"a": "one", "b": "two", "n": 3}], ["b=anchor", "a=positive"]).columns
+        {'b': 'anchor', 'a': 'positive'}
+    """
+    return table_roles(in_memory(rows, source), columns, kinds)
 
 
 def splits_in(source: object) -> Mapping[str, object] | None:

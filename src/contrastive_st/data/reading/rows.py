@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contrastive_st.data.profile import MISSING, Record
 from contrastive_st.data.reading.content import reading
-from contrastive_st.data.roles import ColumnRoles, column_roles, named_columns
 from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 logger = logging.getLogger(__name__)
-_FIRST = 100  # rows in which the columns that are asked for are looked for
+_PART = (
+    100  # rows of a batch that are Python objects at a time: of a file with many columns, often only the first are read
+)
 BATCH = 4096  # rows of an Arrow table that are Python objects at a time
 
 
@@ -77,18 +78,6 @@ class Table:
             rows = islice(self.read(), self.sampled)
             self.columns = list(dict.fromkeys(name for row in rows for name in row.cells))
         return self.columns
-
-    def roles(self, columns: Sequence[str | int] | None = None, kinds: Sequence[str] = ()) -> ColumnRoles:
-        """The roles of its columns, as by `column_roles`; of delimited text only those that are asked for are read."""
-        names, first = self.columns, None
-        if columns and self.delimited and self.read_columns is not None and names is not None:
-            held: Any = self.read_columns(list(named_columns(columns, names, self.source)))
-            first = None if held is None else held.slice(0, _FIRST).to_pylist()
-        if names is None:
-            names = list(dict.fromkeys(name for row in islice(self, _FIRST) for name in row.cells))
-            asked = {str(column).partition("=")[0] for column in columns or ()}
-            names = names if asked and asked <= set(names) else self.names
-        return column_roles(self, columns, names=names, source=self.source, kinds=kinds, first=first)
 
     @property
     def is_lines(self) -> bool:
@@ -203,8 +192,7 @@ def check_rows(table: Table) -> None:
 
 def arrow_rows(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Row]:
     """The rows of Arrow batches, with numbers that go on from batch to batch."""
-    # of a file with many columns, often only the first rows are read
-    parts = (batch.slice(start, _FIRST) for batch in batches for start in range(0, len(batch), _FIRST))
+    parts = (batch.slice(start, _PART) for batch in batches for start in range(0, len(batch), _PART))
     return numbered(cells for part in parts for cells in _objects(part))
 
 

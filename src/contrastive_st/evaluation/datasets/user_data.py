@@ -18,7 +18,7 @@ from contrastive_st.data.reading.content import COMPRESSED
 from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entries, judgements
 from contrastive_st.data.reading.sources import files_by_split, split_key
 from contrastive_st.data.reading.table import open_entries, open_judgements
-from contrastive_st.data.roles import NEGATIVE, SCORE, ColumnRoles, leave_out, role_of
+from contrastive_st.data.roles import NEGATIVE, SCORE, ColumnRoles, leave_out, role_of, table_roles
 from contrastive_st.errors import InputError, listed
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows, tidy
 
@@ -68,9 +68,9 @@ def _opened(path: str | Path, columns: Sequence[str] | None) -> tuple[Table, Col
     """A file of pairs and the roles of its columns; of a label and a score, the score is what is compared."""
     try:
         table = open_table(path, columns=columns)
-        roles = table.roles(columns)
+        roles = table_roles(table, columns)
         scores = [name for name in roles.left_out if role_of(name) == SCORE and not columns]
-        return table, table.roles([*roles.texts, *scores]) if scores else roles
+        return table, table_roles(table, [*roles.texts, *scores]) if scores else roles
     except InputError as error:  # of scores that are only compared, the range does not matter
         raise InputError(re.sub(r" --score_range \S+ \S+", "", str(error))) from None
 

@@ -147,6 +147,15 @@ def test_a_store_is_in_a_folder_of_any_name(place):
     assert not (place / "a\nb").exists()
 
 
+def test_a_store_that_is_moved_while_open_is_reached_where_it_is_now(place):
+    first = EmbeddedServer(place / "before" / "store")
+    (place / "before").rename(place / "after")
+    with EmbeddedServer(place / "after" / "store") as moved:
+        assert psycopg.connect(moved.dsn).execute("SELECT 1").fetchone() == (1,)
+        first.close()
+    assert not (moved.pgdata / "postmaster.pid").exists()
+
+
 def test_databases_collections_and_columns_of_any_name(place):
     from psycopg import sql
     from psycopg.conninfo import make_conninfo

@@ -226,7 +226,7 @@ class EmbeddedServer:
             with suppress(OSError, IndexError):
                 lines = _pid_file(self.pgdata)
                 folder, port = lines[4], lines[3]
-        socket = Path(folder) if folder else self._socket_folder()
+        socket = Path(folder) if os.path.exists(folder) else self._socket_folder()  # it moves with the store's folder
         return socket, make_conninfo("", host=str(socket), port=port, user="postgres", dbname="postgres")
 
     def _start(self) -> bool:

@@ -171,6 +171,7 @@ def test_a_file_of_options_has_those_of_every_command(content, flags, level, tmp
     [
         ("columns: []", [], "run.yaml: columns has an empty list"),
         ("config: other.yaml", [], "run.yaml: config cannot name a further file"),
+        ("max-length: 8\nmax_length: 9", [], "run.yaml: max_length is there twice"),
         ("strict: true", ["--config", "other.yaml"], "other.yaml: give one file of options"),
     ],
 )

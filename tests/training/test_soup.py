@@ -80,6 +80,15 @@ def test_the_card_tells_what_is_in_it(save, tmp_path):
     assert str(tmp_path) not in card
 
 
+def test_the_card_of_what_only_sentence_transformers_runs(save, tmp_path, capsys):
+    folder = save("two", 0)
+    about = json.loads((folder / "1_Pooling" / "config.json").read_text())
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({**about, "pooling_mode_max_tokens": True}))
+    model_soup([folder, folder], tmp_path / "soup")
+    assert "| `two` | 0.500 |" in (tmp_path / "soup" / "README.md").read_text()
+    assert "by hand" not in capsys.readouterr().err
+
+
 def test_another_architecture(save, tmp_path, tokenizer):
     words = QuickThoughtsConfig(vocab_size=len(tokenizer), embedding_size=4, hidden_size=6)
     grus = [save(name, seed, words, QuickThoughtsGRU, pooling=None) for seed, name in enumerate(["e", "f"])]
@@ -131,6 +140,8 @@ def test_the_first_difference_is_named_and_nothing_is_written(save, tmp_path, be
         with refusal(words):
             model_soup([base, folder], tmp_path / "soup")
         assert not (tmp_path / "soup").exists()
+    with refusal("base records pooling mean"):
+        model_soup([base, base], tmp_path / "soup", pooling="cls")
     dropout = BertConfig(**{**bert_config.to_dict(), "hidden_dropout_prob": 0.3})
     model_soup([base, save("dropout", 1, dropout, temperature=0.1)], tmp_path / "soup")
 

@@ -168,10 +168,18 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     return scratch
 
 
-def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
-    name, recorded = checkpoint.name, "cls" if checkpoint.head else checkpoint.pooling
+def check_pooling(checkpoint: Checkpoint, pooling: str | None) -> None:
+    """Raise `InputError` if a checkpoint records another pooling than the one that is asked for."""
+    recorded = "cls" if checkpoint.head else checkpoint.pooling
     if pooling is not None and recorded not in (None, choice("pooling", pooling, POOLINGS)):
-        raise InputError(f"{name} records pooling {recorded}, and --pooling {pooling} would change its embeddings")
+        raise InputError(
+            f"{checkpoint.name} records pooling {recorded}, and --pooling {pooling} would change its embeddings"
+        )
+
+
+def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
+    name = checkpoint.name
+    check_pooling(checkpoint, pooling)
     if checkpoint.adapter is not None:
         raise InputError(f"{name} is an adapter; merge it into its base first (contrastive-st merge {name} -o FOLDER)")
     if checkpoint.head:

@@ -19,6 +19,7 @@ from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import publishable
 from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.hub.cards import write_card
+from contrastive_st.hub.convert import check_pooling
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.running import computation, model_hash
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
@@ -84,6 +85,7 @@ def model_soup(
         }
         for checkpoint, weight in zip(checkpoints, factors, strict=True):
             other = SentenceEncoder(checkpoint, pooling=pooling)
+            check_pooling(other.checkpoint, pooling)
             traits = _traits(other)
             for trait in dict.fromkeys([*expected, *traits]):
                 here, there = traits.get(trait, "nothing"), expected.get(trait, "nothing")
@@ -103,7 +105,7 @@ def model_soup(
             encoder.model.save_dtype = torch.float32
             encoder.save_pretrained(folder)
             write_training_metadata(publishable(_metadata(checkpoints, taken)), folder)
-            write_card(folder, name=Path(output).absolute().name)
+            write_card(folder, name=Path(output).absolute().name, overwrite=True)  # the one of sentence-transformers
     return taken
 
 

@@ -156,6 +156,8 @@ def with_file(argv: Sequence[str]) -> list[str]:
     if not isinstance(content, Mapping):
         raise InputError(f"{file} has no options; write each as NAME: VALUE, such as max_steps: 100")
     options = {str(name).replace("-", "_"): value for name, value in content.items()}
+    if twice := _given_twice(file):
+        raise InputError(f"{file}: {twice} is there twice; keep one of them")
     if "config" in options:
         raise InputError(f"{file}: config cannot name a further file of options; write its options here")
     if empty := [name for name, value in options.items() if value == []]:
@@ -166,9 +168,17 @@ def with_file(argv: Sequence[str]) -> list[str]:
     return [*chain.from_iterable(words), *others]
 
 
+def _given_twice(file: Path) -> str | None:
+    """The first option that a file has twice, also as YAML in JSON; the readers of both take the last one silently."""
+    import yaml
+
+    names = [str(key.value).replace("-", "_") for key, _ in yaml.compose(file.read_text(encoding="utf-8-sig")).value]
+    return next((name for name in names if names.count(name) > 1), None)
+
+
 def _words(name: str, value: object) -> list[str]:
     """The words of a command line that give an option a value; none for null."""
-    if isinstance(value, bool) and f"--{name}" in _SWITCHES:
+    if isinstance(value, bool) and (f"--{name}" in _SWITCHES or name.startswith("no_")):
         return [f"--{name}"] if value else []
     if isinstance(value, list):
         return [f"--{name}", *map(str, value)]

@@ -261,6 +261,32 @@ def test_sentences_and_passages():
         "次の文。",
     ]
     assert split("a b c d e. F g.", "passages", words=2) == ["a b", "c d", "e.", "F g."]
+    chinese, thai = "".join(f"这是第{number}句，很短。" for number in range(99)), "ภาษาไทย" * 99
+    for dense in (chinese, thai):
+        passages = split(dense, "passages")
+        assert "".join(passages) == dense
+        assert 80 <= min(map(len, passages[:-1])) <= max(map(len, passages)) <= 110
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ['He said "Go."', "Then he left."],
+        ["他说：「你好。」", "然后走了。"],
+        ["真的吗？！", "是的……好。。。", "完"],
+        ["「そうだ。」、と言った。", "次。"],
+        ["В 1990 г. население, и т. д. выросло.", "Это всё."],
+        ["etc. à Paris.", "Öl ist ca. öfter da.", "Ärzte."],
+        ["هل أنت بخير؟", "نعم."],
+        ["यह एक वाक्य है।", "यह दूसरा है।"],
+        ["ეს არის.", "ეს მეორეა."],
+        ["¿Qué?", "¡No!", "Sí."],
+    ],
+    ids=lambda parts: parts[0],
+)
+def test_sentences_of_other_scripts(parts):
+    blank = "" if parts[0][-1] in "。！」" or "……" in parts[1] else " "
+    assert sentences(blank.join(parts)) == parts
     with pytest.raises(InputError, match="'words'"):
         split("x", "words")
 

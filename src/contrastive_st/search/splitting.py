@@ -11,11 +11,21 @@ from contrastive_st.errors import choice
 WHOLE, FILES, LINES, SENTENCES, PASSAGES = PARTS = ("whole", "files", "lines", "sentences", "passages")
 #: About 130 tokens: the usual length in the training of sentence encoders, and well below their limit
 PASSAGE_WORDS = 100
+_CLOSING, _CJK = "\"'”’»)\\]」』）》】〉", "。！？｡"
+# Marks before a blank and a word, which must not begin with a small letter; CJK marks, even without one; blank lines
 _END = re.compile(
-    r"(?<=[.!?。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|(?<=[。！？])(?=\S)|\n\s*\n"
-)  # a mark and a capital or digit, CJK full stops, and blank lines
+    rf"[.!?؟۔।॥።။។]+[{_CLOSING}]*\s+(?=[\"'“‘«¿¡(\[]*([^\W_]))|[{_CJK}]+[{_CLOSING}]*\s*(?=[^\s{_CJK}{_CLOSING}，、；：])"
+    r"|\n\s*\n"
+)
 _ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Gen|Col|Lt|vs|cf|No|Fig|[ei]\.[ge]|al))\.$")
-_ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]]*$")
+_ENDED = re.compile(rf"[.!?…؟۔।॥።။។{_CJK}][{_CLOSING}]*$")
+# A word with the blanks before it, or a character of a script without blanks: Thai, Lao, Burmese, Khmer, Chinese, kana
+_DENSE = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"\s*(?:[{_DENSE}]|[^\s{_DENSE}]+)")
+_JOINED = re.compile(rf"[{_DENSE}{_CJK}][{_CLOSING}]*$")
 
 
 def sentences(text: str) -> list[str]:
@@ -24,10 +34,14 @@ def sentences(text: str) -> list[str]:
     Example:
         >>> sentences("Gen. Meade won. Lee, however, lost! 1863 was over.")
         ['Gen. Meade won.', 'Lee, however, lost!', '1863 was over.']
+        >>> sentences("他说：「你好！」然后走了。")
+        ['他说：「你好！」', '然后走了。']
     """
     parts: list[str] = []
-    for piece in _END.split(text):
-        piece = " ".join(piece.split())
+    small = lambda letter: letter is not None and letter != letter.title()
+    ends = [match.end() for match in _END.finditer(text) if not small(match[1])]
+    for start, end in itertools.pairwise([0, *ends, len(text)]):
+        piece = " ".join(text[start:end].split())
         if not piece:
             continue
         if parts and _ABBREVIATION.search(parts[-1]):
@@ -40,7 +54,8 @@ def sentences(text: str) -> list[str]:
 def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
     """Split a text into lines, into sentences, or into passages of whole sentences with at most about `words` words.
 
-    A longer sentence is split between words. `whole` and `files` leave the text as it is.
+    A longer sentence is split between words. In scripts without blanks, such as Chinese or Thai, a character counts as
+    a word. `whole` and `files` leave the text as it is.
 
     Example:
         >>> split("One two. Three four. Five.", "passages", words=4)
@@ -52,16 +67,19 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
         return [line.strip() for line in text.splitlines() if line.strip()]
     if into == SENTENCES:
         return sentences(text)
-    passages: list[list[str]] = []
+    passages, count = list[str](), 0
     for sentence in sentences(text):
-        split_sentence = sentence.split()
-        for start in range(0, len(split_sentence), words):
-            chunk = split_sentence[start : start + words]
-            if passages and len(passages[-1]) + len(chunk) <= words:
-                passages[-1] += chunk
+        in_words = _WORD.findall(sentence)
+        for start in range(0, len(in_words), words):
+            chunk = in_words[start : start + words]
+            if passages and count + len(chunk) <= words:
+                blank = "" if _JOINED.search(passages[-1]) else " "
+                passages[-1] += blank + "".join(chunk)
+                count += len(chunk)
             else:
-                passages.append(list(chunk))
-    return [" ".join(passage) for passage in passages]
+                passages.append("".join(chunk).strip())
+                count = len(chunk)
+    return passages
 
 
 def is_list(lines: Sequence[str]) -> bool:

@@ -134,7 +134,9 @@ class EmbeddedServer:
         from contrastive_st.search.postgres.dsn import complete, without_variables
 
         with self._alone():
-            began, failures, reported = time.monotonic(), 0, False
+            began, failures, reported, output = time.monotonic(), 0, False, ""
+            log = self.pgdata / "log"
+            written = log.stat().st_size if os.access(log, os.R_OK) else 0
             while time.monotonic() < began + START_SECONDS and failures < 10:
                 running = _running_in(self.pgdata) is not None
                 self.socket, self.dsn = self._address(running)
@@ -147,15 +149,17 @@ class EmbeddedServer:
                     return
                 except psycopg.OperationalError as error:
                     if not running:
-                        failures += not self._start()
+                        code, output = self._start()
+                        failures += code != 0
                     elif not reported and time.monotonic() > began + _SILENT_SECONDS:
                         reported = True
                         tell(f"{self.folder}: waiting for its database: {first_line(error)}")
                     time.sleep(0.05)  # it is recovering, another process stops it, or its resources are still in use
-        log = b""
-        with suppress(OSError):
-            log = (self.pgdata / "log").read_bytes()[-4000:]
-        lines = [line for line in log.decode(errors="replace").splitlines() if "FATAL" in line] or ["no message"]
+        with suppress(OSError), open(log, "rb") as file:
+            file.seek(written)
+            output = file.read().decode(errors="replace") or output
+        lines = output.splitlines()
+        lines = [line for line in lines if "FATAL" in line] or lines or ["no message"]
         raise InputError(f"the database in {self.folder} does not start: {lines[-1]}")
 
     def __enter__(self) -> EmbeddedServer:
@@ -229,7 +233,8 @@ class EmbeddedServer:
         socket = Path(folder) if os.path.exists(folder) else self._socket_folder()  # it moves with the store's folder
         return socket, make_conninfo("", host=str(socket), port=port, user="postgres", dbname="postgres")
 
-    def _start(self) -> bool:
+    def _start(self) -> tuple[int, str]:
+        """Exit code and output of the program that starts it."""
         # End the workers of a server that was killed: one that is computing may use the shared memory for minutes.
         started = _server_start(self.pgdata)
         for process in Path("/proc").glob("[0-9]*"):
@@ -244,7 +249,7 @@ class EmbeddedServer:
             path.unlink(missing_ok=True)  # left by a server that was killed; its process id may be another program's
         # pg_ctl pastes its arguments into a command of the shell: no path is given but that of the socket, quoted
         arguments = ("-D", ".", "-l", "log", "-o", f"-k {shlex.quote(str(self.socket))}")
-        return self._run(self.pgdata, "pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
+        return self._run(self.pgdata, "pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")
 
     def _run(self, folder: Path, program: str, *arguments: str) -> tuple[int, str]:
         """Exit code and output of a program of PostgreSQL, run in a folder; a server would keep a pipe open."""

@@ -189,7 +189,7 @@ def test_no_server_is_left_behind_when_opening_fails(place, monkeypatch):
     log.write_text("FATAL: of another start\n")
     monkeypatch.setattr(psycopg, "connect", refuse)
     monkeypatch.setattr(module, "START_SECONDS", 1)
-    with pytest.raises(InputError, match="does not start: (?!FATAL)"):
+    with pytest.raises(InputError, match=r"does not start: (?!FATAL)"):
         EmbeddedServer(place)
     assert "starting" in log.read_text(), "it was started"
     assert not (place / "pgdata" / "postmaster.pid").exists()

@@ -198,7 +198,8 @@ def read_search(
     training = [p for p, copy in zip(rest, copies, strict=True) if not copy and p.title.casefold() not in titles]
     left_out["near copies of documents to find, not tuned on"] = len(rest) - len(training)
     if min(len(asked) / 2, len(training)) < LEAST - LEAST // 5:
-        short, copied = left_out["texts too short for a query and a text"], len(rest) - len(training)
+        short = left_out["texts too short for a query and a text"]
+        copied = sum(number for reason, number in left_out.items() if "near copies" in reason or "of another" in reason)
         advice = (
             f"about {max(3 * LEAST, _needed(documents, asked, training)):,} such documents would do: {LEAST} queries "
             f"to choose a model, {LEAST} to confirm it, and {LEAST} texts to tune on"
@@ -206,7 +207,7 @@ def read_search(
         if short > len(documents) // 2:
             advice = f"{short:,} of them are too short for a query and a text; give longer ones"
         if copied > len(documents) // 2:
-            advice = f"{copied:,} of them are near copies of others; give different ones"
+            advice = f"{copied:,} of them are copies of others, or nearly; give different ones"
         raise InputError(
             f"{source or 'the source'}: {len(documents):,} documents are too few, since they give {len(asked):,} "
             f"queries and {len(training):,} other texts; {advice}"

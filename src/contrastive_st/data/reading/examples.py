@@ -174,20 +174,13 @@ def _with_target(
     if strict:
         fix = "fill it, or leave `strict` out to drop the row"
         check(lambda cell: not profile.is_blank(cell), f"counts as blank; {fix}")
-    none, classes, feature, notes = {"", *profile.MISSING}, classes or {}, None, roles.notes
+    feature, classes, notes = None, classes or {}, tuple[str, ...]()
     numbers: NDArray[np.float64] | NDArray[np.int64]
     if role == SCORE:
-        none.add(".")  # as Stata and SAS write a missing number
-        by_name = SCALES.get(plain_name(name)) if scale is None else None
-        low, high = by_name or scale or (0.0, 1.0)
-        numbers = _scores(cells, none, (low, high), check)
-        if by_name:
-            notes += (f"{name} is {low:g} to {high:g}, which becomes 0 to 1; --score_range gives another scale",)
-            if low + np.fmax.reduce(numbers) * (high - low) <= 1:
-                fix = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
-                raise InputError(f"{table.source}: no score in {name!r} is above 1; {fix}")
+        numbers, notes = _scores(cells, name, scale, table.source, check)
     else:
         check(lambda cell: profile.items_of(cell) is None, "is a list of labels; training takes one label per row")
+        none = {"", *profile.MISSING}
         if names:  # any name is one, such as "NA"
             none = {""}
             classes = classes or dict(zip(names, _nli_numbers(names) or count(), strict=False))
@@ -195,39 +188,48 @@ def _with_target(
             as_score = f", or if it is a score, {leave_out(roles)} {shlex.quote(f'{name}={SCORE}')}{score_range(cells)}"
             as_score *= len(roles.texts) == 2
             classes, none = _classes(cells, name, check, as_score)
-        numbers, none = _labels(cells, none, classes, check)
-        feature = _feature(classes)
+        numbers, feature = _labels(cells, none, classes, check), _feature(classes)
     kept = np.flatnonzero(numbers >= 0)
     if not len(kept):
         raise InputError(f"{table.source}: no row has a {role}; give rows that have one")
     rows = rows.remove_columns(column).add_column(role, numbers, feature=feature)
     if without := len(numbers) - len(kept):
-        marks = sorted(set(cells) & none - {""})
+        marks = sorted({cell for cell, number in zip(cells, numbers, strict=True) if not number >= 0} - {""})
         shown = f" ({', '.join(marks)})" if marks else ""
         logger.warning(f"{table.source}: left out {without} rows without a {role}{shown}")
         rows = rows.select(kept)
-    return rows, replace(roles, columns={**roles.columns, name: role}, notes=notes, classes=classes)
+    columns, notes = {**roles.columns, name: role}, roles.notes + notes
+    return rows, replace(roles, columns=columns, notes=notes, classes=classes)
 
 
 _Check = Callable[[Callable[[str], bool], str], None]
 
 
-def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check: _Check) -> NDArray[np.float64]:
-    """The scores, scaled to 0 to 1; NaN where a cell is one of `none`."""
+def _scores(
+    cells: list[str], name: str, scale: _Scale | None, source: str, check: _Check
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """The scores, scaled to 0 to 1, NaN where a cell is blank; and a note on the scale, if it is that of the name."""
+    by_name = SCALES.get(plain_name(name)) if scale is None else None
+    low, high = by_name or scale or (0.0, 1.0)
+    none = {"", ".", *profile.MISSING}  # the second as Stata and SAS write a missing number
     answers = profile.BOOLEANS if {cell.lower() for cell in set(cells) - none} <= profile.BOOLEANS.keys() else {}
     sign = "%" if all(cell.endswith("%") for cell in set(cells) - none) else ""
     valid = lambda cell: cell in none or bool(answers) or bool(profile.NUMBER.fullmatch(cell.removesuffix(sign)))
     wrong = next((cell for cell in cells if not valid(cell)), "")
     check(valid, f"is not a score; {profile.as_number(wrong)}, or leave the cell blank")
     number = lambda cell: math.nan if cell in none else float(answers.get(cell.lower(), cell.removesuffix(sign)))
-    scores, (low, high) = np.array(list(map(number, cells)), dtype=np.float64), scale
+    scores = np.array(list(map(number, cells)), dtype=np.float64)
     lowest, highest = np.fmin.reduce(scores), np.fmax.reduce(scores)
     if low >= high:
         raise InputError(f"--score_range {low:g} {high:g}: give the lowest score and then the highest")
     if lowest < low or highest > high:
         fix = f"give the scale of the scores, such as{score_range(cells)}"
         check(lambda cell: cell in none or low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {fix}")
-    return (scores - low) / (high - low)
+    if by_name and highest <= 1:
+        fix = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
+        raise InputError(f"{source}: no score in {name!r} is above 1; {fix}")
+    note = f"{name} is {low:g} to {high:g}, which becomes 0 to 1; --score_range gives another scale"
+    return (scores - low) / (high - low), (note,) * bool(by_name)
 
 
 def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[dict[str, int], set[str]]:
@@ -262,17 +264,14 @@ def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[d
     return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(filled))}, none
 
 
-def _labels(
-    cells: list[str], none: set[str], classes: Mapping[str, int], check: _Check
-) -> tuple[NDArray[np.int64], set[str]]:
-    """The number of the class of each cell, -1 where it has none; and the cells that mean that there is none."""
+def _labels(cells: list[str], none: set[str], classes: Mapping[str, int], check: _Check) -> NDArray[np.int64]:
+    """The number of the class of each cell, -1 where it has none: where the cell is one of `none`, `-` or -1."""
     by_cell = {_value(cell): number for cell, number in classes.items()} | dict(classes)  # "1.0" is the class 1 too
     number = {cell: by_cell.get(cell, by_cell.get(_value(cell), -1)) for cell in set(cells)}
-    none = {cell for cell, index in number.items() if index < 0 and (cell in none or cell == "-" or _value(cell) == -1)}
     names = dict(sorted((index, cell) for cell, index in classes.items()))
     what = f"is not a class of the rows to train on, which are {listed(names.values())}"
-    check(lambda cell: number[cell] >= 0 or cell in none, what)
-    return np.array([number[cell] for cell in cells]), none
+    check(lambda cell: number[cell] >= 0 or cell in none or cell == "-" or _value(cell) == -1, what)
+    return np.array([number[cell] for cell in cells])
 
 
 def _feature(classes: Mapping[str, int]) -> datasets.ClassLabel | None:

@@ -43,11 +43,6 @@ class Export(NamedTuple):
     advice: str = ""
 
 
-def _has(*names: str, **kinds: type) -> Callable[[Record], bool]:
-    """Whether a row has these columns, some with cells of a type."""
-    return lambda row: {*names, *kinds} <= row.keys() and all(isinstance(row[name], kinds[name]) for name in kinds)
-
-
 def _instructions(row: Record) -> Record:
     """Each text with its instruction before it."""
     return {name: " ".join(map(str, cell)) if name in ("query", "pos", "neg") and cell else cell
@@ -158,14 +153,15 @@ def _settled(cells: Record, answers: Iterable[tuple[str, object, object]]) -> Re
 
 #: The tools, what tells their rows, and what makes them flat; BEIR's folders are in `relevance`
 EXPORTS = (
-    Export("Label Studio", _has(data=dict, annotations=list),
+    Export("Label Studio", lambda row: isinstance(row.get("data"), dict) and isinstance(row.get("annotations"), list),
            _label_studio, "settle it in Label Studio, then label-studio export PROJECT JSON"),
     Export("Argilla", lambda row: {"inputs", "annotation"} <= row.keys() or {"responses", "fields"} <= row.keys()
            or any(name.endswith(".responses") for name in row),
            _argilla, "submit or discard it in Argilla, then dataset.records.to_json(path)"),
     Export("Prodigy", lambda row: any(names <= row.keys() for names in _HASHES_OR_OPTIONS),
            _prodigy, "prodigy db-out DATASET --answer accept exports the labels"),
-    Export("spaCy", _has("text", cats=dict), _spacy, "write the labels that you mean"),
+    Export("spaCy", lambda row: "text" in row and isinstance(row.get("cats"), dict),
+           _spacy, "write the labels that you mean"),
     Export("MEDI", lambda row: all(isinstance(row.get(n), list) and len(row[n]) == 2 for n in _MEDI), _instructions),
     Export("fastText", lambda row: row.keys() == {"text"} and str(row["text"]).startswith(_FASTTEXT), _fasttext),
     Export("sets of paraphrases", lambda row: row.keys() == {"set"} and isinstance(row["set"], list),

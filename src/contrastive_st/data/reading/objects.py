@@ -94,8 +94,7 @@ def rows_of(items: Iterable[tuple[int, Any]], where: str) -> Iterator[Row]:
 
 def _objects_in(text: str, source: str) -> Sequence[object]:
     if text.lstrip().startswith("["):
-        result: Sequence[object] = parse_json(text, source)
-        return result
+        return list(parse_json(text, source))
     objects, decoder, position = [], json.JSONDecoder(), 0
     while (position := _SPACE.match(text, position).end()) < len(text):  # type: ignore[union-attr]
         try:

@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from contrastive_st.data.reading.content import utf8
 from contrastive_st.data.tokenizers import PAD_ID, UNK_ID, reachable, with_more_words, word_tokenizer, words_of
 from contrastive_st.errors import InputError, about
 from contrastive_st.options import Count, checked
@@ -156,6 +155,13 @@ def _open(file: BinaryIO, source: str) -> tuple[str, Iterator[Row]]:
     return "row", _binary_rows(file, source, dimension, count)
 
 
+def _word(written: bytes, where: str) -> str:
+    try:
+        return written.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: byte 0x{written[error.start]:02x} is not UTF-8; is it a vector file?") from None
+
+
 # ---- text
 
 
@@ -167,7 +173,7 @@ def _text_rows(file: BinaryIO, source: str, dimension: int, count: int | None) -
         if result is None:
             what = f"{line.decode('utf-8', 'replace').strip()[:40]!r} is not a word and {dimension} finite numbers"
             raise InputError(f"{where}: {what}; fix the row, or read only those before it (limit)")
-        yield number, utf8(result[0], where, "is it a vector file?"), result[1]
+        yield number, _word(result[0], where), result[1]
     if count not in (None, number - before):
         what = f"the first line says {count} words, but there are {number - before}"
         raise InputError(f"{source}, line {number + 1}: {what}; download the file again")
@@ -225,7 +231,7 @@ def _binary_rows(file: BinaryIO, source: str, dimension: int, count: int) -> Ite
         at = space + 1 + width
         if not word or not np.isfinite(vector).all():
             raise InputError(f"{source}, row {number}: {word!r} is not a word with finite numbers; fix the row")
-        yield number, utf8(word, f"{source}, row {number}", "is it a vector file?"), vector
+        yield number, _word(word, f"{source}, row {number}"), vector
 
 
 # --- The matrix of an embedding layer from word vectors and a tokenizer, and its expansion to a larger vocabulary.

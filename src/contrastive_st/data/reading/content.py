@@ -243,16 +243,3 @@ def stdin_texts() -> list[str]:
         logger.warning(f"stdin: {note}")
     with reading("stdin"):
         return [text for line in content.decode(encoding).split("\n") if (text := line.strip("\ufeff").strip())]
-
-
-def utf8(text: bytes, where: str, fix: str = "save the file in UTF-8") -> str:
-    """Decode UTF-8; raises `InputError` with the first byte that is not UTF-8.
-
-    Example:
-        >>> utf8("é".encode(), "a.txt, line 1")
-        'é'
-    """
-    try:
-        return text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: byte 0x{text[error.start]:02x} is not UTF-8; {fix}") from None

@@ -135,7 +135,7 @@ def read_examples(
             rows = rows.rename_columns(named)
         if target is not None:
             rows, roles = _with_target(rows, table, roles, strict, scale, classes)
-        for role in {*numbers.values()} & {*KEPT}:
+        for role in [role for role in numbers.values() if role in KEPT]:
             rows = rows.remove_columns(role).add_column(role, [profile.number_of(cell) for cell in rows[role]])
         return rows, roles
 

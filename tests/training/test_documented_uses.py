@@ -117,6 +117,32 @@ def test_of_several_sets_of_rows_the_metric_is_asked_for(make, rows):
         make(early_stopping_patience=2, eval_dataset={"a": rows(1), "b": rows(2)})
 
 
+@pytest.mark.parametrize(
+    "best",
+    [
+        {"load_best_model_at_end": True},
+        {"save_strategy": "best"},
+        {"early_stopping_patience": 2, "metric_for_best_model": "score"},
+    ],
+)
+@pytest.mark.allow_warnings  # early stopping does not find the metric among those of the rows
+def test_for_several_sets_of_rows_the_evaluator_is_called_once_and_may_choose(best, make, rows):
+    calls = []
+    score = lambda model: calls.append(1) or {"score": len(calls)}
+    score.primary_metric = "score"
+    sets = {"a": rows(1), "b": rows(2)}
+    trainer = make(eval_dataset=sets, evaluator=score, **{**EVERY, **best})
+    trainer.train()
+    logged = [(row["step"], row["eval_score"]) for row in trainer.state.log_history if "eval_score" in row]
+    assert logged == [(3, 1.0), (6, 2.0)]
+    assert (len(calls), trainer.state.best_metric, trainer.state.best_global_step) == (2, 2.0, 6)
+    assert not any(name.endswith("_score") for row in trainer.state.log_history for name in row if name != "eval_score")
+    metrics = trainer.evaluate(sets, metric_key_prefix="test")
+    assert metrics["test_score"] == trainer.predict(rows(1)).metrics["test_score"] - 1 == 3
+    assert {"test_a_mrr", "test_b_mrr"} <= metrics.keys()
+    assert trainer.evaluate(rows(1))["eval_score"] == 5
+
+
 @pytest.mark.parametrize("wanted", ["eval_accuracy", "score"])
 def test_a_known_metric_costs_no_evaluation(wanted, make, rows):
     calls = []

@@ -116,6 +116,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.evaluate_regularly()
         if self.early_stopping_patience is not None:
             self.evaluate_regularly()
+        if self.save_strategy == "best" and self.metric_left_open:
+            self.metric_for_best_model = "loss"
         by_default = self.accelerator_config is None
         with about("training arguments"):
             super().__post_init__()

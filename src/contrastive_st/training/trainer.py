@@ -577,13 +577,20 @@ class ContrastiveTrainer(CheckpointTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Loss and measure of the validation rows, and the metrics of the evaluator."""
-        if self.validation.evaluation is None or eval_dataset or self.eval_dataset:
-            metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        else:
-            metrics = self.validation.evaluator_metrics(metric_key_prefix)
-            self.log(dict(metrics))
-            self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        """Loss and measure of the validation rows, and the metrics of the evaluator, once for several sets of rows."""
+        metrics, data, evaluation = dict[str, float](), eval_dataset or self.eval_dataset, self.validation.evaluation
+        apart = evaluation is not None and (not data or isinstance(data, dict))  # from the metrics of any rows
+        if data or not apart:
+            self.validation.evaluation = None if apart else evaluation
+            try:
+                metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+            finally:
+                self.validation.evaluation = evaluation
+        if apart:
+            of_evaluator = self.validation.evaluator_metrics(metric_key_prefix)
+            self.log(dict(of_evaluator))
+            self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, of_evaluator)
+            metrics |= of_evaluator
         if eval_dataset is None and metric_key_prefix == "eval":
             self.validation.evaluated = frozenset(metrics)
         return metrics

@@ -311,7 +311,7 @@ class Validation:
                 of_kind = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
                 for metric in (*of_kind, *(() if self.collator else ("loss",))):
                     names |= {"_".join(filter(None, ("eval", name, prefix, metric))) for prefix in {part, None}}
-        if self.evaluation and not isinstance(data, dict):
+        if self.evaluation:
             names |= {f"eval_{name}" for name in self.evaluation.main_names}
         return names
 

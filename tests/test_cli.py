@@ -166,6 +166,7 @@ def test_a_full_disk_leaves_no_truncated_file(checkpoint, tmp_path, stdin, capsy
         (["--per_device_train_batch_size", "0"], "per_device_train_batch_size 0"),
         (["--learning_rate", "nan"], "learning_rate nan"),
         (["--optim_args", "{bad"], "optim_args {bad"),
+        (["--fp16", "true", "--use_cpu", "true"], "fp16: on a CPU, accelerate computes in float32"),
         (["--mlm_probability", "2"], "mlm_probability 2"),
         (["--hard_negative_weight", "inf"], "hard_negative_weight inf"),
         (["--preprocessing_num_workers", "0"], "preprocessing_num_workers 0"),

@@ -343,6 +343,14 @@ def test_an_evaluation_in_half_precision_leaves_every_bit_of_the_weights(tokeniz
     assert next(model.parameters()).dtype == torch.float32
 
 
+def test_the_precision_is_that_of_the_launcher_where_no_flag_decides(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")  # as `accelerate launch` does
+    assert arguments(tmp_path).bf16
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
+    with pytest.raises(InputError, match="fp16: on a CPU"):
+        arguments(tmp_path, use_cpu=True)
+
+
 def test_the_measure_chooses_where_there_is_no_loss(tmp_path):
     trainer = validation_worker.texts_judged_by_scores(str(tmp_path))
     args = arguments(tmp_path, early_stopping_patience=2)

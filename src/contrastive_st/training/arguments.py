@@ -121,6 +121,13 @@ class ContrastiveTrainingArguments(TrainingArguments):
         by_default = self.accelerator_config is None
         with about("training arguments"):
             super().__post_init__()
+        if self.mixed_precision == "fp16" and self.use_cpu:
+            raise InputError(
+                "fp16: on a CPU, accelerate computes in float32 instead; give --bf16 true, or --fp16 false "
+                "(accelerate launch: --mixed_precision)"
+            )
+        # where no flag decides, `accelerate launch --mixed_precision` does
+        self.bf16, self.fp16 = self.mixed_precision == "bf16", self.mixed_precision == "fp16"
         if by_default and self.dataloader_pin_memory:  # batches are copied during the previous step
             self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
 

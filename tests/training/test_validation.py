@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 
 import numpy as np
 import pytest
@@ -29,17 +30,25 @@ from contrastive_st.scripts.arguments import ValidationArguments
 from contrastive_st.training import validation
 from contrastive_st.training.validation import shares, validation_metrics
 
+PLAIN = {
+    "cosine": lambda a, b: float(a @ b / (a.norm() * b.norm())),
+    "dot": lambda a, b: float(a @ b),
+    "euclidean": lambda a, b: -float((a - b).norm()),
+    "manhattan": lambda a, b: -float((a - b).abs().sum()),
+    "angular": lambda a, b: 1 - math.acos(a @ b / (a.norm() * b.norm())) / math.pi,
+}
 
-def plain_ranks(views, hashes):
+
+def plain_ranks(views, hashes, similarity="cosine"):
     """One anchor and one candidate at a time, in float64."""
-    unit = views.double() / views.double().norm(dim=-1, keepdim=True)
+    views, compare = views.double(), PLAIN[similarity]
     ranks = []
     for i in range(len(views)):
-        rank, own = 1, float(unit[i, 0] @ unit[i, 1])
+        rank, own = 1, compare(views[i, 0], views[i, 1])
         for j in range(len(views)):
             for k in range(1, views.shape[1]):
                 equal = hashes[j, k] in (hashes[i, 0], hashes[i, 1]) or (k == 1 and hashes[j, 0] == hashes[i, 0])
-                rank += not equal and float(unit[i, 0] @ unit[j, k]) >= own
+                rank += not equal and compare(views[i, 0], views[j, k]) >= own
         ranks.append(rank)
     return np.array(ranks)
 
@@ -56,6 +65,23 @@ def test_mrr_and_accuracy_are_those_of_a_plain_loop(num_views, dim, monkeypatch)
     assert (ranks < without).any()  # equal texts do matter here
     found = validation_metrics(views, None, hashes, InfoNCE(), truncate_dim=dim)
     assert found == pytest.approx({"mrr": (1 / ranks).mean(), "accuracy": (ranks == 1).mean()})
+
+
+@pytest.mark.parametrize("similarity", PLAIN)
+@pytest.mark.parametrize("length", [1e-4, 1.0, 1e4])
+def test_vectors_of_any_length_are_compared_as_in_a_plain_loop(similarity, length):
+    views = torch.randn(40, 2, 8) * length
+    views[:, 1] = views[:, 0] + 0.7 * views[:, 1]
+    hashes, scores = torch.arange(80).view(40, 2), torch.rand(40)
+    ranks = plain_ranks(views, hashes, similarity)
+    assert 0.1 < (ranks == 1).mean() < 0.9
+    found = validation_metrics(views, None, hashes, InfoNCE(), similarity=similarity)
+    assert found == pytest.approx({"mrr": (1 / ranks).mean(), "accuracy": (ranks == 1).mean()})
+    own = [PLAIN[similarity](a, b) for a, b in views.double()]
+    found = validation_metrics(views, scores, hashes, InfoNCE(), similarity=similarity)
+    assert found["spearman"] == pytest.approx(spearmanr(own, scores.double()).statistic)
+    nearly = length * (1 + 1e-7 * torch.randn(40, 2, 8))  # all texts have one vector, but for rounding
+    assert validation_metrics(nearly, None, hashes, InfoNCE(), similarity=similarity)["accuracy"] == 0.0
 
 
 def test_a_collapsed_or_broken_embedding_finds_nothing():

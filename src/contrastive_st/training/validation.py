@@ -39,7 +39,7 @@ from contrastive_st.training.gradcache import Batch, Chunks, encode_chunks, enco
 from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.order import leave_sigterm
 from contrastive_st.training.planning import PlanningCollator
-from contrastive_st.vectors import PAIRWISE
+from contrastive_st.vectors import PAIRWISE, rounded
 
 logger = logging.getLogger(__name__)
 _TIMES = ("runtime", "per_second", "epoch")
@@ -99,7 +99,7 @@ def validation_metrics(
         return {"mrr": (1 / ranks).mean().item(), "accuracy": (ranks == 1).double().mean().item()}
     if kind == "spearman" and targets is not None:
         similarities, scores = gather(_of_pairs(views[:, 0], views[:, 1], similarity)), gather(targets)
-        result = similarities.double().cpu().numpy().round(6)  # rounding does not break ties of ranks
+        result = rounded(similarities.double().cpu().numpy())
         golden = scores.double().cpu().numpy()
         varied = min(len(np.unique(result)), len(np.unique(golden))) > 1
         return {"spearman": float(np.nan_to_num(spearmanr(result, golden).statistic)) if varied else 0.0}
@@ -125,11 +125,14 @@ def positive_ranks(views: Tensor, text_hashes: Tensor, gather: Gather = LOCAL, s
     candidates, columns = gather(views[:, 1:].flatten(0, 1)), gather(columns[:, 1:].flatten(0, 1))
     text, anchor_of = columns.unbind(1)
     ranks = [torch.ones(0, dtype=torch.long, device=views.device)]
+    order = 1 if similarity == "manhattan" else 2
+    lengths, of_candidates = (torch.linalg.vector_norm(x.float(), order, dim=-1) for x in (views[:, :2], candidates))
     size = max(_SCORES // max(len(candidates), 1), 1)
-    for block, hashes in zip(views.split(size), text_hashes.split(size), strict=True):
+    for block, hashes, of_pair in zip(views.split(size), text_hashes.split(size), lengths.split(size), strict=True):
         anchor, positive = hashes[:, :1], hashes[:, 1:2]
         own = _of_pairs(block[:, 0], block[:, 1], similarity)[:, None]
-        wrong = ~(_COMPARED[similarity](block[:, 0], candidates) < own - TIE * own.abs().clamp(min=1))  # NaN is wrong
+        error = TIE * _SIZES[similarity](of_pair[:, :1], torch.maximum(of_pair[:, 1:], of_candidates))
+        wrong = ~(_COMPARED[similarity](block[:, 0], candidates) < own - error)  # NaN is wrong
         wrong &= (text != anchor) & (text != positive) & (anchor_of != anchor) & (text != NO_TEXT)
         ranks.append(1 + wrong.sum(1))
     return torch.cat(ranks)
@@ -141,6 +144,13 @@ _COMPARED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "euclidean": lambda a, b: -torch.cdist(a.float(), b.float(), compute_mode="donot_use_mm_for_euclid_dist"),
     "manhattan": lambda a, b: -torch.cdist(a.float(), b.float(), p=1),
     "angular": angular_similarity,
+}
+#: What the rounding errors of a similarity are in proportion to, from the lengths of the two vectors
+_SIZES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "dot": torch.mul,
+    "euclidean": torch.maximum,
+    "manhattan": torch.maximum,
+    "angular": lambda a, b: torch.ones_like(b),
 }
 
 

@@ -12,29 +12,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import average_precision_score, f1_score
 
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.geometry import alignment, anisotropy, effective_rank, uniformity
-from contrastive_st.vectors import PAIRWISE
-
-
-def _rounded(similarities: ArrayLike) -> NDArray[np.floating]:
-    """Similarities without the noise of float32, which breaks ties of ranks: of the greatest, six decimals of 0.2 to 2.
-
-    These are the six decimals of cosines. Products and distances of vectors of any length are rounded in proportion.
-    """
-    values = np.asarray(similarities, np.float64)
-    greatest = np.abs(values).max(initial=0.0)
-    return values.round(6 - math.ceil(math.log10(greatest / 2))) if 0 < greatest < math.inf else values
-
+from contrastive_st.vectors import PAIRWISE, rounded
 
 CORRELATIONS: Mapping[str, Callable[..., Any]] = {
     "pearson": pearsonr,
-    "spearman": lambda a, b: spearmanr(_rounded(a), b),
+    "spearman": lambda a, b: spearmanr(rounded(a), b),
 }
 
 
@@ -134,7 +123,7 @@ def correlate(
 ) -> Score:
     """One correlation as scipy computes it; if it is undefined, a note instead of a value."""
     n = len(labels)
-    if n < 2 or np.ptp(_rounded(predicted) if metric == "spearman" else predicted) == 0 or np.ptp(labels) == 0:
+    if n < 2 or np.ptp(rounded(predicted) if metric == "spearman" else predicted) == 0 or np.ptp(labels) == 0:
         why = (
             "fewer than two pairs" if n < 2 else f"all {'scores' if np.ptp(labels) == 0 else 'similarities'} are equal"
         )
@@ -188,7 +177,7 @@ def score_pairs(splits: Splits, embed: Embed, task: str = "", similarity: str = 
         One score per metric and split; one that cannot be computed has no value and a note.
     """
     (test,) = splits.needed("test")
-    scores, labels = _rounded(_similarities(test, embed, similarity)), test.labels.astype(bool)
+    scores, labels = rounded(_similarities(test, embed, similarity)), test.labels.astype(bool)
     if labels.all() or not labels.any():
         why = "undefined: all pairs have one label"
         return [Score(task, "test", "average_precision", None, n=len(labels), note=why)]
@@ -197,7 +186,7 @@ def score_pairs(splits: Splits, embed: Embed, task: str = "", similarity: str = 
     values |= {f"best_{name}": value for name, (value, _) in best.items()}
     if "train" in splits:
         train = splits["train"]
-        chosen = best_thresholds(_rounded(_similarities(train, embed, similarity)), train.labels.astype(bool))
+        chosen = best_thresholds(rounded(_similarities(train, embed, similarity)), train.labels.astype(bool))
         values["accuracy"] = float(np.mean((scores >= chosen["accuracy"][1]) == labels))
         values["f1"] = float(f1_score(labels, scores >= chosen["f1"][1]))
     return [Score(task, "test", name, value, n=len(labels)) for name, value in values.items()]

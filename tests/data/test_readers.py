@@ -271,6 +271,17 @@ def test_an_encoding_that_is_not_unicode_is_known_by_its_letters(write, caplog, 
     assert f"not UTF-8: read as {codecs.lookup(encoding).name}" in caplog.text
 
 
+def test_a_row_of_an_export_without_its_labels_is_refused(write):
+    lists = '{"anchor": "a b", "positive": ["b c"], "labels": [1]}\n{"anchor": "a", "positive": ["b"]}\n'
+    with refusal("a.jsonl, line 2 is not a row of lists of labeled texts as the first one is"):
+        read_examples(write("a.jsonl", lists))
+
+
+def test_a_scale_does_not_make_a_class_of_single_texts_a_score(write):
+    _, roles = read_examples(write("a.csv", "text,label\na b,1\nc d,2\n"), scale=(0, 5))
+    assert roles.kind == "labelled_texts"
+
+
 def test_broken_json(write):
     refused(write("a.jsonl", '{"a": "x"}\n\n{"a": "y"\n'), "line 3", "JSON")
     refused(write("a.json", '[\n{"a": "x"},\n{"a" "y"}\n]'), "line 3", "JSON")

@@ -152,7 +152,7 @@ def _with_target(
     """
     name = str(roles.target)
     column = roles.columns[name]
-    role = SCORE if scale else roles.columns[name]
+    role = SCORE if scale and len(roles.texts) > 1 else roles.columns[name]
     names = table.classes.get(name, ()) if role != SCORE else ()
     named = {"-1": "", **{str(number): label for number, label in enumerate(names)}} if name in table.classes else {}
 

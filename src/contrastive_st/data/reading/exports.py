@@ -75,7 +75,7 @@ def _is_listed(row: Mapping[str, object]) -> bool:
 
 def _listed(row: Record) -> Record:
     """Texts with a label above 0 are positives; with scores, the first is, or the best if nothing names them so."""
-    texts, marks = (next(name for name in names if name in row) for names in _LISTED)
+    texts, marks = (next((name for name in names if name in row), names[0]) for names in _LISTED)
     rest = {name: cell for name, cell in row.items() if name not in (texts, marks)}
     pairs = list(zip(items_of(row[texts]) or [], items_of(row[marks]) or [], strict=False))
     if marks != "scores":

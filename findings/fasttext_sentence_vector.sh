@@ -40,8 +40,12 @@ with open("texts.txt", "w") as file:
 with open("labels.txt", "w") as file:
     file.write("__label__cat the cat sat on the mat\n__label__dog the dog ran\n" * 50)
 options = {"dim": 8, "minCount": 1, "epoch": 2, "lr": 0.05, "thread": 1, "verbose": 0}
-unlabelled = agreeing(fasttext.train_unsupervised("texts.txt", **options))
-classifier = agreeing(fasttext.train_supervised("labels.txt", **options))
+unlabelled, classifier = agreeing(fasttext.train_unsupervised("texts.txt", **options)), None
+while classifier is None:
+    try:
+        classifier = agreeing(fasttext.train_supervised("labels.txt", **options))
+    except RuntimeError:  # its training of so few texts sometimes ends in NaN
+        pass
 print("without labels:", unlabelled)
 print("classifier:", classifier)
 if unlabelled != ["words of length 1"] or classifier != ["words and </s>"]:

@@ -242,6 +242,11 @@ def test_what_cannot_be_used_is_named(place, monkeypatch):
         closed.mkdir(mode=0o700)
         with pytest.raises(InputError, match="through"):
             EmbeddedServer(closed / "store")
+    said = "creating files ... initdb: error: could not write: No space left\ninitdb: removing contents of directory\n"
+    with monkeypatch.context() as full:
+        full.setattr(EmbeddedServer, "_run", lambda *_: (1, said))
+        with pytest.raises(InputError, match=r"cannot create a database in .*No space left"):
+            EmbeddedServer(place / "full")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install"):
         EmbeddedServer(place / "store")

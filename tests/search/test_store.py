@@ -8,6 +8,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+import torch
 from refusals import refusal
 from store_places import new_store, unit_vectors
 
@@ -143,6 +144,14 @@ def test_a_graph_gets_the_memory_that_it_takes_and_one_that_has_too_little_is_wa
         assert "no longer fits into maintenance_work_mem after" in record.message
         assert "give more (--build_memory)" in record.message
         store.drop()
+
+
+@pytest.mark.parametrize("kind", ["store", "exact"])
+def test_a_query_may_be_a_tensor_of_any_type(stores, kind):
+    index = stores["plain"] if kind == "store" else EXACT
+    tensor = torch.tensor(QUERIES[0])
+    for query in (tensor.clone().requires_grad_(), tensor.bfloat16(), [tensor, tensor]):
+        assert index.search(query)[0][0].id == index.search(QUERIES[0])[0][0].id
 
 
 @pytest.mark.parametrize("kind", ["store", "exact"])

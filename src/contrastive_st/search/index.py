@@ -17,7 +17,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
 from contrastive_st.search.report import UNKNOWN
 from contrastive_st.search.values import Row, as_id, as_ids, given_and_own, one_line, own_id
-from contrastive_st.vectors import unit_vectors
+from contrastive_st.vectors import float_array, unit_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -346,7 +346,7 @@ def as_queries(vectors: ArrayLike, dimension: int, names: Sequence[object] = ())
         >>> as_queries([0.0, 4.0], 2)
         array([[0., 1.]], dtype=float32)
     """
-    array = np.asarray(vectors, dtype=np.float32)
+    array = float_array(vectors).astype(np.float32, copy=False)
     array = array[None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] != dimension:
         shape = " x ".join(map(str, array.shape))

@@ -202,7 +202,9 @@ class EmbeddedServer:
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
         code, output = self._run(new, "initdb", "--auth=trust", "-U", "postgres", *locale, "-D", ".")
         if code:
-            raise InputError(f"cannot create a database in {self.folder}: {output.strip().rpartition(os.linesep)[2]}")
+            lines = output.splitlines() or ["no message"]
+            cause = next((line for line in lines if re.search("error|FATAL|could not", line)), lines[-1])
+            raise InputError(f"cannot create a database in {self.folder}: {cause}")
         with open(new / "postgresql.conf", "a") as file:
             file.write(_SETTINGS)
         os.replace(new, self.pgdata)

@@ -33,6 +33,7 @@ from contrastive_st.search.postgres.schema import create_partitioned, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, Row, as_id, as_ids
+from contrastive_st.vectors import float_array
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class StoreWrites(StoreSpaces):
         Raises:
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
-        rows = np.asarray(vectors, dtype=np.float32)
+        rows = float_array(vectors)
         raw = ids if isinstance(ids, np.ndarray) else values.as_list("ids", ids)
         unit = as_queries(rows, self.dimension, raw) if len(rows) else np.empty((0, self.dimension), dtype=np.float32)
         numbers, kept, items = values.as_documents(raw, texts, metadata, len(unit))

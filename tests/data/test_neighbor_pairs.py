@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from small_files import put
 
 from contrastive_st.data import (
@@ -112,6 +113,19 @@ def test_too_few_documents(tmp_path):
 def test_what_is_no_text_in_documents(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     assert not in_documents(tmp_path / name)
+
+
+def test_files_of_documents_are_known_however_they_are_named(tmp_path):
+    rows = [{"text": f"w{i} w{i % 7}", "doc": i // 3} for i in range(12)]
+    files = [put(tmp_path, f"parts/{i}.jsonl", rows[6 * i : 6 * i + 6]) for i in range(2)]
+    Dataset.from_list(rows).save_to_disk(tmp_path / "saved")
+    for source in (files, tmp_path / "parts", str(tmp_path / "parts" / "?.jsonl"), [tmp_path / "saved"]):
+        assert in_documents(source)
+        assert Documents.read(source, held_out=0).sizes.tolist() == [3] * 4
+    put(tmp_path, "parts/2.jsonl", [{"text": "w1"}])
+    assert not in_documents(tmp_path / "parts")
+    put(tmp_path, "parts/3.txt", "one\n\ntwo")
+    assert not in_documents(tmp_path / "parts")
 
 
 def test_documents_become_targets():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scripts import load
+from small_files import put
 
 from contrastive_st import AutoModelForCL, SentenceEncoder
 from contrastive_st.scripts import cli
@@ -108,6 +109,14 @@ def test_the_length_of_a_token_is_the_root_of_the_idf_of_its_grams():
 def test_dimensions_and_shares_that_cannot_be_are_refused(text, tmp_path, capsys, options, message):
     assert cli.train(["--train_file", str(text), "--output_dir", str(tmp_path / "out"), *OPTIONS, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("files", "script"), [(["?.txt"], "static"), (["a.csv"], ""), (["a.csv", "b.txt"], "")])
+def test_every_file_says_which_script_suits(files, script, tmp_path, capsys):
+    put(tmp_path, ".", {"b.txt": "one\ntwo\n\nthree\n", "a.csv": "text,category\nab,x\ncd,y\n"})
+    given = [word for name in files for word in ("--train_file", str(tmp_path / name))]
+    assert cli.train([*given, "--help"]) == 0
+    assert capsys.readouterr().out.split("train")[1].partition("[options]")[0].strip() == script
 
 
 @pytest.mark.allow_warnings  # that it was stopped

@@ -110,12 +110,13 @@ def test_a_failure_in_recipe_or_card_loses_no_checkpoint(make, tmp_path, monkeyp
     assert TOKEN not in caplog.text
 
 
-def test_the_job_tells_its_data_and_arguments(tmp_path):
+@pytest.mark.parametrize("name", ["text.txt", "te?t.txt"])
+def test_the_job_tells_its_data_and_arguments(name, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     tiny = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "2"]
     tiny += ["--disable_tqdm", "true", "--pooling", "mean", "--data_license", "cc0-1.0"]
-    load("run_simcse").main(["--train_file", str(tmp_path / "text.txt"), *tiny, "--output_dir", str(tmp_path / "out")])
+    load("run_simcse").main(["--train_file", str(tmp_path / name), *tiny, "--output_dir", str(tmp_path / "out")])
     training = recorded(tmp_path / "out")
-    assert training["data"] == {"rows": 8, "name": "text.txt", "from": "files", "licence": "cc0-1.0"}
+    assert training["data"] == {"rows": 8, "name": name, "from": "files", "licence": "cc0-1.0"}
     assert training["arguments"] == {"pooling": "mean", "num_layers": 1, "hidden_size": 16}
     assert training["loss"]["settings"]["pooling"] == "mean"

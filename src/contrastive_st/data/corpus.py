@@ -16,8 +16,9 @@ from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.profile import Record, as_text
-from contrastive_st.data.reading import TABLES, Table, files_of
-from contrastive_st.data.reading.content import check_file, format_of, numbered_lines, path_of
+from contrastive_st.data.reading import Table, files_of
+from contrastive_st.data.reading.content import check_file, format_of, numbered_lines
+from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError, choice
@@ -101,19 +102,23 @@ def cache_file(name: str) -> Path:
     return folder / name
 
 
-def block_file(path: Path, text_column: str, document_column: str | None) -> Path:
-    """The file of blocks of a corpus, written now if it is not in the cache; for the arguments see `SentenceCorpus`."""
-    facts = check_file(path, path)
-    inputs = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
-    target = cache_file(f"corpus-{Hasher.hash(inputs)}.arrow")
-    with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
-        if not target.exists():
-            _write(_sentences(path, text_column, document_column), target, str(path))
-    return target
+def block_files(paths: Source, text_column: str, document_column: str | None) -> Iterator[str]:
+    """The files of blocks of a corpus, each written if it is not in the cache; arguments are as for `SentenceCorpus`.
+
+    One is made of each file of `paths`.
+    """
+    for path in files_of([paths] if isinstance(paths, (str, Path)) else paths) or []:
+        facts = check_file(path, path)
+        inputs = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
+        target = cache_file(f"corpus-{Hasher.hash(inputs)}.arrow")
+        with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
+            if not target.exists():
+                _write(_sentences(path, text_column, document_column), target, str(path))
+        yield str(target)
 
 
 def blocks(file: str | Path) -> Iterator[pa.RecordBatch]:
-    """Yield the blocks of a file of `block_file`, in order."""
+    """Yield the blocks of a file of `block_files`, in order."""
     with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
@@ -180,8 +185,8 @@ def _of_rows(table: Table, text: str, column: str | None) -> Iterator[Sentence]:
         last = document
 
 
-def in_documents(path: str | Path) -> bool:
-    """Whether a file is text in documents: a .txt with blank lines between sentences, or rows with `text` and `doc`.
+def in_documents(source: Source) -> bool:
+    """Whether each file is text in documents: a .txt with blank lines between sentences, or rows of `text` and `doc`.
 
     Example:
         >>> import tempfile
@@ -191,8 +196,15 @@ def in_documents(path: str | Path) -> bool:
         ...     in_documents(path), in_documents(Path(folder, "b.txt"))
         (True, False)
     """
-    path = path_of(path)
-    if not path.is_file() or format_of(path) not in TABLES:
+    try:
+        files = files_of([source] if isinstance(source, (str, Path)) else source)
+    except InputError:  # which is raised again where the rows are read
+        return False
+    return bool(files) and all(map(_has_documents, files or []))
+
+
+def _has_documents(path: Path) -> bool:
+    if not path.is_file():  # a pipe cannot be read again
         return False
     if format_of(path) == ".txt":
         blank = [not line.strip() for _, line in islice(numbered_lines(path), _LOOKED_AT)]
@@ -202,16 +214,10 @@ def in_documents(path: str | Path) -> bool:
     return first is not None and {"text", _DOCUMENT} <= first.cells.keys()
 
 
-def _files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    return files_of([paths] if isinstance(paths, (str, Path)) else paths) or []
-
-
-def corpus_texts(
-    paths: str | Path | Sequence[str | Path], text_column: str = "text", document_column: str | None = None
-) -> Iterator[str]:
+def corpus_texts(paths: Source, text_column: str = "text", document_column: str | None = None) -> Iterator[str]:
     """Yield the sentences of a corpus in order; arguments and errors are those of `SentenceCorpus`."""
-    for path in _files(paths):
-        for block in blocks(block_file(path, text_column, document_column)):
+    for file in block_files(paths, text_column, document_column):
+        for block in blocks(file):
             yield from block["text"].to_pylist()
 
 
@@ -228,8 +234,8 @@ class SentenceCorpus(Dataset[Record]):
 
     Args:
         paths: `.txt` files (one sentence per line, a blank line ends a document), or tables such as `.parquet` and
-            `.jsonl`. They are copied once to files in the cache of `datasets`, from which any block of sentences can be
-            read.
+            `.jsonl`; a pattern, a folder or a data set as for `open_table` stands for its files. They are copied once
+            to files in the cache of `datasets`, from which any block of sentences can be read.
         tokenizer: any tokenizer of transformers; it is called on each batch when the batch is read.
         max_length: maximum number of tokens, special tokens included; longer sentences are cut.
         text_column: column of the sentences in Parquet and JSON files.
@@ -260,7 +266,7 @@ class SentenceCorpus(Dataset[Record]):
 
     def __init__(
         self,
-        paths: str | Path | Sequence[str | Path],
+        paths: Source,
         tokenizer: PreTrainedTokenizerBase,
         max_length: int,
         text_column: str = "text",
@@ -272,7 +278,7 @@ class SentenceCorpus(Dataset[Record]):
         if run_length is not None and (run_length < 1 or shuffle_buffer):
             raise InputError(f"run_length is {run_length}; give 1 or more consecutive sentences, and no shuffle buffer")
         self.run_length = run_length
-        self.files = [str(block_file(path, text_column, document_column)) for path in _files(paths)]
+        self.files = list(block_files(paths, text_column, document_column))
         self.tokenizer, self.max_length, self.pool = tokenizer, max_length, -(-shuffle_buffer // BLOCK)
         length = prompt_length(tokenizer, prompt, max_length)
         self.prompt, self._of_prompt = prompt, {"prompt_length": length} if length else {}

@@ -22,10 +22,11 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.collators import PairCollator
-from contrastive_st.data.corpus import BlockSampler, block_file, blocks, cache_file
+from contrastive_st.data.corpus import BlockSampler, block_files, blocks, cache_file
 from contrastive_st.data.profile import Record
+from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.tokenization import id_reader
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, listed
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.prefetch import in_chunks
 
@@ -37,7 +38,7 @@ class Documents:
     """The documents of a corpus: sentences in order, some documents of which are held out.
 
     Args:
-        files: files of blocks, from `block_file`.
+        files: files of blocks, from `block_files`.
         sizes: number of sentences of each document, over all files.
         held_out: for each document whether it is held out.
     """
@@ -49,7 +50,7 @@ class Documents:
     @classmethod
     def read(
         cls,
-        paths: Sequence[str | Path],
+        paths: Source,
         text_column: str = "text",
         document_column: str | None = None,
         held_out: int = 2000,
@@ -58,8 +59,7 @@ class Documents:
         """Count the sentences of each document, and hold out random documents.
 
         Args:
-            paths: `.txt` files with one sentence per line and a blank line between documents; or tables, such as
-                `.parquet` files.
+            paths: as for `SentenceCorpus`.
             text_column: the column of the sentences.
             document_column: the column that names the document of each sentence; by default `doc`.
             held_out: documents are held out until they have this many sentences, or a tenth of all.
@@ -68,14 +68,14 @@ class Documents:
         Raises:
             InputError: a file cannot be read, or there are fewer than three documents of two sentences or more.
         """
-        files = tuple(str(block_file(Path(path), text_column, document_column)) for path in paths)
+        files = tuple(block_files(paths, text_column, document_column))
         every: list[int] = []
         for file in files:
             counts = Counter(number for block in blocks(file) for number in block["document"].to_pylist())
             every += [counts[number] for number in range(max(counts) + 1)]
         sizes = np.array(every)
         if (count := int((sizes > 1).sum())) < 3:
-            names = ", ".join(str(path) for path in paths)
+            names = listed([paths] if isinstance(paths, (str, Path)) else paths)
             why = "since a sentence is contrasted with those of other documents"
             fix = "put a blank line between documents, or name them in a column doc"
             raise InputError(f"{names}: {count} documents of two sentences or more are too few, {why}; {fix}")

@@ -72,18 +72,20 @@ def _run_script(argv: Sequence[str]) -> None:
 def _suitable_script(argv: Sequence[str]) -> str:
     """The script for options without a name: for a mixture, for text in documents, or else for a table."""
     options: dict[str, list[str]] = {}
+    values: list[str] = []
     for word in argv:
         flag, _, value = word.partition("=")
-        if flag.startswith("--"):
-            options["--" + flag[2:].replace("-", "_")] = [value] if value else []
-        elif options:
-            options[list(options)[-1]].append(word)
+        if flag.startswith("--"):  # a list goes on where its flag is given again
+            values = options.setdefault("--" + flag[2:].replace("-", "_"), [])
+            values += [value] if value else []
+        else:
+            values.append(word)
     if "--mixture" in options:
         return "mixture"
     from contrastive_st.data import in_documents
 
     files = options.get("--train_file", [])
-    if not files or "--columns" in options or not all(map(in_documents, files)):
+    if not files or "--columns" in options or not in_documents(files):
         return ""
     return "neighbors" if "--model_name_or_path" in options else "static"
 

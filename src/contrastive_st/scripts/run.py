@@ -13,6 +13,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase, set_seed
 
 from contrastive_st.data import DocPair
+from contrastive_st.data.reading.sources import HUB_NAME
 from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
 from contrastive_st.evaluation.docs_search import package_task
@@ -102,7 +103,7 @@ def describe_data(
         licence: the licence that the data record.
     """
     files = [files] if isinstance(files, str) else list(files or [])
-    on_hub = [name for name in files if not Path(name).exists()]
+    on_hub = [name for name in files if HUB_NAME.fullmatch(name) and not Path(name).exists()]
     names = ", ".join(name if name in on_hub else Path(name).name for name in files) or _DOCUMENTATION
     data: JsonObject = {"name": names, "from": "hub" if on_hub else "files" if files else "installed packages"}
     if terms := trainer.args.data_license or licence:

@@ -56,20 +56,26 @@ def names_in(source: object) -> list[str | Path] | None:
 
 
 def files_of(source: Source, split: str = "train") -> list[Path] | None:
-    """The files of a source in order; None for a folder of `save_to_disk` or a data set of the Hub.
+    """The files of a source in order; None for a folder of `save_to_disk` or a data set of the Hub alone.
 
     Args:
-        source: a file, a pattern such as `part-*.jsonl`, a folder of files of one format, or a list of these.
+        source: a file, a pattern such as `part-*.jsonl`, a folder of files of one format; or a list of these and of
+            folders of `save_to_disk`, or of one data set of the Hub, whose files are those that hold it on disk.
         split: of a folder whose files are named after splits (`train-00000.parquet`), those of this split.
 
     Raises:
         InputError: there is no such file, or no reader for it.
     """
     if not isinstance(source, (str, Path)):
-        parts = [(one, files_of(one, split)) for one in source]
-        if other := next((one for one, files in parts if files is None), None):
-            raise InputError(f"{other}: several sources must be files; there is no such file")
-        return [path for _, files in parts for path in files or []]
+        result: list[Path] = []
+        for one in source:
+            held = files_of(one, split)
+            if held is None and len(source) > 1 and not is_saved(path_of(one)):
+                raise InputError(f"{one}: there is no such file, and several sources cannot be data sets of the Hub")
+            if held is None:
+                held = [Path(file["filename"]) for file in stored(str(one), split, keep_in_memory=False).cache_files]
+            result += held
+        return result
     path = path_of(source)
     with reading(source):
         if path.is_dir():
@@ -200,7 +206,7 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
 
     if is_saved(path_of(source)):
         with about(f"{source}: not a valid save_to_disk folder"):
-            data = datasets.load_from_disk(str(path_of(source)))
+            data = datasets.load_from_disk(str(path_of(source)), options.get("keep_in_memory"))
         return data if isinstance(data, datasets.Dataset) else data[choice("split", split, data, source)]
     if pair_set := BY_NAME.get(source.lower()):
         source, split = pair_set.source, pair_set.dev if split == "dev" else split

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 logger = logging.getLogger(__name__)
-_PART = (
-    100  # rows of a batch that are Python objects at a time: of a file with many columns, often only the first are read
-)
+_PART = 100  # rows of a batch that are Python objects at a time: often only the first of a file are read
 BATCH = 4096  # rows of an Arrow table that are Python objects at a time
 
 

@@ -439,7 +439,7 @@ def _as_copied(
     tokenizer.normalizer = tokenizer.normalizer or normalizers.Sequence([])
     if weights is not None and table.dtype == np.float32:
         return table * weights[:, None].astype(np.float32), None
-    if weights is None and table.dtype == np.float16:
+    if weights is None and table.dtype in (np.float16, np.int8):
         return table, np.ones(len(table), np.float32)
     return table, weights
 

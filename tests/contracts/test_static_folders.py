@@ -110,9 +110,13 @@ def test_of_model2vec(kind, extra, tmp_path):
     shutil.copytree(tmp_path / "peer", tmp_path / "trained")
     model = AutoModelForCL.from_pretrained(tmp_path / "trained")
     assert model.config.vocab_size == size
-    model.save_pretrained(tmp_path / "again")
-    held = load_file(tmp_path / "again/model.safetensors")
-    assert str(held["embeddings"].dtype) == f"torch.{kind}"  # as it came
+    save_both(model, load_tokenizer(tmp_path / "trained"), tmp_path / "again")
+    SentenceEncoder(tmp_path / "peer").save_pretrained(tmp_path / "twice")
+    for folder in ("again", "twice"):
+        held = load_file(tmp_path / folder / "model.safetensors")
+        assert str(held["embeddings"].dtype) == f"torch.{kind}"  # as it came
+        for loaded in (SentenceEncoder(tmp_path / folder), model2vec.StaticModel.from_pretrained(tmp_path / folder)):
+            np.testing.assert_allclose(loaded.encode(TEXTS), wanted, atol=2e-3 if kind == "float16" else 1e-4)
 
 
 def with_special_tokens():

@@ -57,6 +57,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
     code_class = StaticModel
     is_table = True  # bfloat16 would not make it faster
     _save_dtype: torch.dtype | None = None
+    scales: Tensor | None = None  # of the rows of the stored table that was opened
     sparse_gradient = False  # of the rows of the batch's tokens alone, for `contrastive_st.training.optimizers.RowAdam`
 
     @classmethod
@@ -78,6 +79,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         """Make a model with the table of `vectors`, which reads texts as they do."""
         model = cls.from_table(vectors.table(), vectors.normalize, **settings)
         model.config.reading = vectors.reading.recorded
+        model.scales = None if vectors.weights is None else torch.as_tensor(vectors.weights, dtype=torch.float32)
         return model
 
     def after_loading(self, new_head: bool | None) -> None:
@@ -99,7 +101,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         """Make the table a float32 parameter, whatever its storage was."""
         if self.config.storage == "float32":
             return
-        table = self.table().detach()
+        table, self.scales = self.table().detach(), self.weights.detach()
         for name in ("embeddings", "weights"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -150,7 +152,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
 
     def _store(self, folder: Path, storage: str) -> None:
         table = self.table().detach().cpu()
-        values, scales = int8_rows(table) if storage == "int8" else (table.half(), torch.ones(len(table)))
+        values, scales = int8_rows(table, self.scales) if storage == "int8" else (table.half(), torch.ones(len(table)))
         write_tensors({"embeddings": values.contiguous(), "weights": scales}, folder / "model.safetensors")
         edit_config(folder, storage=storage)
 
@@ -179,16 +181,28 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         return BaseModelOutputWithPooling(pooler_output=normalize(means) if self.config.normalize else means)
 
 
-def int8_rows(table: Tensor) -> tuple[Tensor, Tensor]:
-    """A table `[V, d]` as int8 and the scale of each row `[V]`.
+def int8_rows(table: Tensor, former: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """A table `[V, d]` as int8 and the scale of each row `[V]`: its `former` one where that is as exact.
 
     Example:
         >>> values, scales = int8_rows(torch.tensor([[1.0, -0.5], [0.0, 0.0]]))
         >>> values.tolist(), (scales * 127).tolist()
         ([[127, -64], [0, 0]], [1.0, 0.0])
+        >>> int8_rows(torch.tensor([[3.0, -1.0]]), former=torch.ones(1))[0].tolist()
+        [[3, -1]]
     """
+
+    def rounded(scales: Tensor) -> tuple[Tensor, Tensor]:
+        values = (table / torch.where(scales == 0, 1.0, scales)[:, None]).round().clamp(-128, 127)
+        return values, (values * scales[:, None] - table).abs().amax(1)
+
     scales = table.abs().amax(1) / 127
-    values = (table / torch.where(scales > 0, scales, 1.0)[:, None]).round().clamp(-127, 127)
+    values, errors = rounded(scales)
+    if former is not None:  # its steps are others in a row that had no value of 127
+        former = functional.pad(former.to(table.device), (0, len(table) - len(former)), value=1.0)
+        before, errors_before = rounded(former)
+        kept = errors_before <= errors
+        values, scales = torch.where(kept[:, None], before, values), torch.where(kept, former, scales)
     return values.to(torch.int8), scales
 
 

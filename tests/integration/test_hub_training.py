@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from hub_server import Fault
+from small_checkpoints import tiny_bert
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
+from contrastive_st import BertForCL
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -115,6 +117,27 @@ def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, hub_c
     without = environment(hub_clients, tmp_path / "empty", HF_HUB_OFFLINE="1")  # and again without a network
     run([hub_clients.offline, *code], without, tmp_path)
     assert len(hub.requests) == before
+
+
+def test_an_adapter_opens_by_its_name_and_does_not_replace_its_base(hub, hub_clients, tokenizer, tmp_path):
+    base = save_both(BertForCL(tiny_bert(tokenizer), pooling="mean"), tokenizer, tmp_path / "base")
+    files = [path for path in base.rglob("*") if path.is_file()]
+    hub.put("alice/base", {path.relative_to(base).as_posix(): path.read_bytes() for path in files})
+    (tmp_path / "text.txt").write_text("\n".join(SENTENCES * 2))
+    tiny = ["--train_file", "text.txt", "--model_name_or_path", "alice/base", "--lora_r", "2", "--max_steps", "2",
+            "--per_device_train_batch_size", "4", "--disable_tqdm", "true", "--push_to_hub", "true"]  # fmt: skip
+    train = [hub_clients.executable, "-m", "contrastive_st.cli", "train", *tiny, "--output_dir"]
+    env = environment(hub_clients, tmp_path / "home")
+    run([*train, "out", "--hub_model_id", "alice/adapter"], env, tmp_path)
+    assert "config.json" not in hub.repos["alice/adapter"].files("main")
+    code = [hub_clients.executable, "-c", PULLED, "alice/adapter", tmp_path / "out", json.dumps(SENTENCES)]
+    run(code, environment(hub_clients, tmp_path / "empty"), tmp_path)
+    over = [*train, "other", "--hub_model_id", "alice/base"]
+    done = subprocess.run(over, capture_output=True, text=True, timeout=300, env=env, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "alice/base is the base of this adapter" in done.stderr
+    assert not list((tmp_path / "other").glob("*"))
+    assert hub.repos["alice/base"].titles() == ["put"]
 
 
 def test_every_strategy_pushes_what_it_should(hub, hub_clients, tmp_path):

@@ -260,6 +260,9 @@ def test_an_adapter_of_a_model_of_the_hub_is_pushed_with_its_name(adapter):
     assert "trained_weights.safetensors" not in pushed
     card = pushed["README.md"].decode()
     assert "base_model: alice/base" in card
+    with pytest.raises(InputError, match="alice/base is the base of this adapter"):
+        dry_run(adapter, "alice/base")
+    assert ADAPTER in dry_run(adapter, "alice/base", revision="lora")  # the base stays on the main branch
     assert "base_model_relation: adapter" in card
 
 

@@ -9,8 +9,9 @@ from datasets import Dataset
 from refusals import error_of
 from transformers import TrainerCallback
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
+    AutoModelForCL,
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
@@ -23,6 +24,7 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.data import LabelledPairCollator
+from contrastive_st.models import add_lora
 
 pytestmark = pytest.mark.slow
 
@@ -343,14 +345,18 @@ def test_other_data_is_evaluated_under_its_prefix(make, rows):
     assert (seen["eval_rows"], seen["eval_mrr"], seen["eval_loss"]) == (6, 2.0, metrics["eval_loss"])
 
 
-def test_a_card_before_the_model_is_saved(make):
-    trainer = make()
+@pytest.mark.parametrize("lora", [False, True])
+def test_a_card_before_the_model_is_saved(lora, make, bert_config, tokenizer, tmp_path):
+    base = save_both(BertForCL(bert_config), tokenizer, tmp_path / "base")
+    model = AutoModelForCL.from_pretrained(base)
+    trainer = make(model=add_lora(model, r=2) if lora else model)
     trainer.train()
     trainer.create_model_card(license="mit")
     card = Path(trainer.args.output_dir, "README.md").read_text()
     assert "license: mit" in card
     trainer.save_model()
     trainer.create_model_card()
+    assert Path(trainer.args.output_dir, "config.json").exists() != lora  # or transformers looks for a whole model
 
 
 def test_curves_are_whole_where_a_run_is_evaluated_before_and_after_it(make, rows, tmp_path, monkeypatch):

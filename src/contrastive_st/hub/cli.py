@@ -65,7 +65,7 @@ class Push(_CardOptions):
         from contrastive_st.hub.cards import CARD
         from contrastive_st.hub.push import dry_run
 
-        content = dry_run(self.folder, self.repo, self.data)
+        content = dry_run(self.folder, self.repo, self.data, self.revision)
         sizes = {path: len(it) if isinstance(it, bytes) else it.stat().st_size for path, it in content.items()}
         say(f"{len(sizes)} files, {sum(sizes.values()):,} bytes, would go to {self.repo}; nothing is sent:")
         for path, size in sizes.items():

@@ -129,13 +129,14 @@ def push(
         The commit, with its URL and that of a pull request.
 
     Raises:
-        InputError: the folder is not a checkpoint in safetensors or an exported one, has links out of it, or the Hub
-            refuses the push.
+        InputError: the folder is not a checkpoint in safetensors or an exported one, has links out of it, is an adapter
+            of the model there, or the Hub refuses the push.
     """
-    folder = _checked(folder)
+    folder, base = _checked(folder)
     with hub_errors(repo, revision):
         api = HfApi(token=token)
         repo = ready_repo(api, repo, private)
+        check_base(base, repo, revision)
         if revision and not revision.startswith("refs/"):
             api.create_branch(repo, branch=revision, exist_ok=True)
         tree = api.list_repo_tree(repo, recursive=True, revision=revision)
@@ -196,13 +197,16 @@ def former_files(there: Mapping[str, str | None], pushed: Mapping[str, str], who
     return sorted(path for path in there if path not in pushed and is_former(path))
 
 
-def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict[str, Path | bytes]:
+def dry_run(
+    folder: str | Path, repo: str, data: CardData | None = None, revision: str | None = None
+) -> dict[str, Path | bytes]:
     """The files that `push` would push, by their path on the Hub; the Hub is not contacted.
 
     Args:
         folder: as for `push`.
         repo: `user/name`; a card that is already there is not read.
         data: the entries of the card that only the author knows.
+        revision: branch to push to.
 
     Returns:
         The content of each file, or the file it is read from.
@@ -210,10 +214,31 @@ def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict
     Raises:
         InputError: as `push` does for the folder.
     """
-    return _content(_checked(folder), repo, data)
+    folder, base = _checked(folder)
+    check_base(base, repo, revision)
+    return _content(folder, repo, data)
 
 
-def _checked(folder: str | Path) -> Path:
+def check_base(base: str | None, repo: str, revision: str | None) -> None:
+    """Check that an adapter does not replace its base, by whose name others open it.
+
+    Args:
+        base: the base of the adapter; None for a whole model.
+        repo: `user/name` to push to.
+        revision: branch to push to; on another than the main one the base stays.
+
+    Raises:
+        InputError: the repository is that of the base.
+
+    Example:
+        >>> check_base("alice/base", "alice/base", "adapter")
+    """
+    if base == repo and revision in (None, "main"):
+        raise InputError(f"{repo} is the base of this adapter, which needs it; push the adapter under another name")
+
+
+def _checked(folder: str | Path) -> tuple[Path, str | None]:
+    """The folder, and the base of an adapter, of what may be pushed."""
     folder = Path(folder)
     base = CheckpointMetadata(folder).adapter_base
     check_folder(folder)
@@ -226,7 +251,7 @@ def _checked(folder: str | Path) -> Path:
             f"{folder} is an adapter of a base that others cannot open: merge it (contrastive-st merge {folder} -o "
             f"NEW_FOLDER) and push that, or push the base and write its Hub name into {ADAPTER}"
         )
-    return folder
+    return folder, base
 
 
 def _weights(folder: Path) -> Path:

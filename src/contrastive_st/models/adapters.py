@@ -201,6 +201,12 @@ def has_adapter(model: object) -> bool:
     return bool(getattr(getattr(model, "backbone", None), "peft_config", None))
 
 
+def adapter_base(model: object) -> str | None:
+    """The name or folder of the base of a model's adapter; None without an adapter."""
+    configs = getattr(getattr(model, "backbone", None), "peft_config", None) or {}
+    return next((config.base_model_name_or_path for config in configs.values()), None)
+
+
 def with_merged_adapter(model: ForCL) -> ForCL:
     """A model without an adapter: itself, or a copy with the adapter added to its weights."""
     if not has_adapter(model):

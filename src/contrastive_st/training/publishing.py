@@ -19,6 +19,8 @@ from contrastive_st.files.cards import TRAINING_METADATA
 from contrastive_st.files.download import hub_errors
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import log_failures
+from contrastive_st.files.writing import OPENED_BY
+from contrastive_st.models.adapters import adapter_base
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.metadata import Clock, training_metadata, write_training_metadata
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from contrastive_st.hub.cards import CardData
 
 logger = logging.getLogger(__name__)
-CONFIG = "config.json"
 _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
 
 
@@ -77,9 +78,10 @@ class Publisher(TrainerCallback):
         """Create the repository if it does not exist.
 
         Raises:
-            InputError: the Hub refuses, or the repository is public and should be private.
+            InputError: the Hub refuses, or the repository is that of an adapter's base, or a public one that should
+                be private.
         """
-        from contrastive_st.hub.push import ready_repo
+        from contrastive_st.hub.push import check_base, ready_repo
 
         if self.trainer.is_world_process_zero():
             name = self.trainer.args.hub_model_id or Path(str(self.trainer.args.output_dir)).absolute().name
@@ -87,6 +89,7 @@ class Publisher(TrainerCallback):
                 api = HfApi(token=token or self.trainer.args.hub_token)
                 asked = self.trainer.args.hub_private_repo if private is None else private
                 self.trainer.hub_model_id = ready_repo(api, name, asked)
+                check_base(adapter_base(self.trainer.core), self.trainer.hub_model_id, self.trainer.args.hub_revision)
             self.trainer.push_in_progress = None
 
     def create_card(
@@ -115,7 +118,7 @@ class Publisher(TrainerCallback):
             data = _card_data(language, license, tags, dataset_tags=dataset_tags)
             folder, name = Path(str(self.trainer.args.output_dir)), self.trainer.hub_model_id or model_name
             with log_failures(f"no model card in {folder}"):
-                if not (folder / CONFIG).is_file():  # the model is saved later
+                if not any((folder / name).is_file() for name in OPENED_BY):  # the model is saved later
                     self.trainer.core.config.save_pretrained(folder)
                     write_training_metadata(self.metadata(), str(folder))
                 history = self.trainer.state.log_history

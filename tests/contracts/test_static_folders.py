@@ -17,6 +17,7 @@ from contrastive_st import (
     InputError,
     PairCollator,
     SentenceEncoder,
+    StaticEncoder,
 )
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.models import load_tokenizer
@@ -110,6 +111,8 @@ def test_of_model2vec(kind, extra, tmp_path):
     shutil.copytree(tmp_path / "peer", tmp_path / "trained")
     model = AutoModelForCL.from_pretrained(tmp_path / "trained")
     assert model.config.vocab_size == size
+    with pytest.raises(InputError, match=r"not a StaticEncoder; open it with AutoModelForCL"):
+        StaticEncoder.from_pretrained(tmp_path / "trained")
     save_both(model, load_tokenizer(tmp_path / "trained"), tmp_path / "again")
     SentenceEncoder(tmp_path / "peer").save_pretrained(tmp_path / "twice")
     for folder in ("again", "twice"):

@@ -442,6 +442,15 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
         self.settings = parsed
         self.add_head()
 
+    @classmethod
+    def load(cls, folder: Path, name: object, *args: object, **kwargs: Any) -> Self:
+        """As for every model, of a folder of this architecture."""
+        config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
+        kind = cast("type[PreTrainedConfig]", cls.config_class).model_type
+        if kwargs.get("config") is None and config.get("model_type") != kind:
+            raise InputError(f"{name} is not a {cls.__name__}; open it with AutoModelForCL.from_pretrained")
+        return super().load(folder, name, *args, **kwargs)
+
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
         rows.pop("token_type_ids", None)  # of a tokenizer of BERT
         result: BaseModelOutputWithPooling = self.encode(attention_mask=attention_mask, **rows)

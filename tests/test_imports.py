@@ -15,6 +15,7 @@ LOW_MAY_IMPORT = {
     "errors": set(),
     "options": {"errors"},
     "files": {"errors"},
+    "forks": set(),
     "former": set(),
     "terminal": set(),
     "text_format": {"errors"},
@@ -26,8 +27,8 @@ LOW_MAY_IMPORT = {
     "tokens": {"errors"},
     "buckets": set(),
     "static_vectors": {"buckets", "errors", "files", "options", "terminal", "tokens", "vectors", "word_cache"},
-    "word_cache": set(),
-    "speed": {"buckets", "device", "prefetch", "processors"},
+    "word_cache": {"forks"},
+    "speed": {"buckets", "device", "forks", "prefetch", "processors"},
     "distributed": {"errors"},
 }
 LOW = set(LOW_MAY_IMPORT)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from contrastive_st.forks import Lock
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -18,7 +19,7 @@ Ids = NDArray[np.int32]
 Lengths = NDArray[np.int64]
 _MOST_WORDS, _MOST_CHARACTERS = 1 << 17, 1 << 23  # of a cache; a fuller one starts again
 _TOGETHER = 256  # words that are tokenized as one text
-_LOCK = threading.Lock()  # threads share an encoder, and with it the cache
+_LOCK = Lock()  # threads share an encoder, and with it the cache
 #: Parts of a tokenizer for which the tokens of "a b" are those of "a" and those of "b", whatever a and b are
 _SPLIT_AT_SPACES = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
 _SPLIT_FURTHER = {"Digits", "Punctuation"}
@@ -75,7 +76,7 @@ class WordCache:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer, self._is_changing = tokenizer, False
         self._forget()
 
     def _forget(self) -> None:
@@ -89,13 +90,16 @@ class WordCache:
         words = [text.split(" ") for text in texts]
         ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
         flat = list(chain.from_iterable(words))
-        with _LOCK:
-            if len(self._numbers) > _MOST_WORDS or self._characters > _MOST_CHARACTERS:
+        with _LOCK.held():
+            is_full = len(self._numbers) > _MOST_WORDS or self._characters > _MOST_CHARACTERS
+            was_changing, self._is_changing = self._is_changing, True  # by a call that failed or stayed in the parent
+            if was_changing or is_full:
                 self._forget()
             numbers = np.fromiter(map(self._numbers.__getitem__, flat), np.int64, len(flat))
             if self._numbers.new:
                 self._learn()
             starts, lengths, ids = self._starts[numbers], self._lengths[numbers], self._ids
+            self._is_changing = False
         ends_of_words = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(starts - ends_of_words[:-1], lengths) + np.arange(ends_of_words[-1])
         return ids[places], np.diff(ends_of_words[ends], prepend=0)
@@ -103,13 +107,9 @@ class WordCache:
     def _learn(self) -> None:
         """Tokenize the new words."""
         new = self._numbers.new
-        try:
-            ids, lengths = self._marked(new) or flat(
-                [row.ids for row in self.tokenizer.encode_batch_fast(new, add_special_tokens=False)]
-            )
-        except BaseException:
-            self._forget()
-            raise
+        ids, lengths = self._marked(new) or flat(
+            [row.ids for row in self.tokenizer.encode_batch_fast(new, add_special_tokens=False)]
+        )
         self._starts = np.concatenate([self._starts, len(self._ids) + np.cumsum(lengths) - lengths])
         self._lengths, self._ids = np.concatenate([self._lengths, lengths]), np.concatenate([self._ids, ids])
         self._characters += sum(map(len, new))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.device import bf16_is_fast
+from contrastive_st.models import running
 from contrastive_st.models.protocol import fast_if_named, open_encoder
 from contrastive_st.models.running import _one_ahead
 from contrastive_st.search.exact import ExactIndex
+from contrastive_st.speed.packing import PackedRows
 from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.word_cache import WordCache
 
 
 @pytest.fixture
@@ -138,6 +142,44 @@ def test_a_process_forked_after_products_on_several_threads_does_not_wait_for_th
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("model", "place"),
+    [("static", (WordCache, "_marked")), ("bert", (running, "token_ids")), ("bert", (PackedRows, "attend"))],
+)
+def test_a_process_forked_while_a_thread_encodes_has_turns_of_its_own(
+    model, place, bert_config, tokenizer, monkeypatch
+):
+    opened = SentenceEncoder() if model == "static" else BertForCL(bert_config, pooling="mean").train()
+    wanted = SentenceEncoder(opened, tokenizer if model == "bert" else None).encode(SENTENCES)
+    encoder = SentenceEncoder() if model == "static" else SentenceEncoder(opened, tokenizer)  # that knows no word yet
+    parts = [] if model == "static" else list(opened.modules())
+    attends = lambda: [part.config._attn_implementation for part in parts if hasattr(part, "config")]
+    state = lambda: (attends(), [(part.training, "forward" in vars(part)) for part in parts])
+    before = state()
+    inside, go_on, call = threading.Event(), threading.Event(), getattr(*place)
+
+    def halting(*args, **options):
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            go_on.wait(60)
+        return call(*args, **options)
+
+    monkeypatch.setattr(*place, halting)
+    thread = threading.Thread(target=encoder.encode, args=(SENTENCES,))
+    thread.start()
+    assert inside.wait(60)
+    if (child := os.fork()) == 0:
+        signal.alarm(20)  # ends a process that hangs
+        unchanged = state() == before and np.array_equal(encoder.encode(SENTENCES), wanted)
+        os._exit(0 if unchanged and state() == before else 1)
+    status = os.waitpid(child, 0)[1]
+    go_on.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 @pytest.mark.parametrize(("dtype", "precision"), [(torch.float16, "fp16"), (torch.bfloat16, "bf16")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +16,14 @@ from contrastive_st.device import bf16_is_fast
 from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import read_export
 from contrastive_st.files.reading import JsonObject, read_json
+from contrastive_st.forks import Lock
 from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, mixes_padding, most_tokens
 from contrastive_st.processors import threads
 from contrastive_st.tokens import check_id, lowercase, prompt_length, token_ids
 
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"
-_TOKENIZING = threading.Lock()  # how long rows may be is a state of the tokenizer
+_TOKENIZING = Lock()  # how long rows may be is a state of the tokenizer
 Arrays = Mapping[str, np.ndarray]
 Vectors = NDArray[np.float32]
 
@@ -148,13 +148,13 @@ class GraphVectors:
 
     def token_rows(self, texts: Sequence[str], longest: int | None = None, prompt: str = "") -> list[list[int]]:
         """Token ids of each text after a prompt, at most `longest`."""
-        with _TOKENIZING:
+        with _TOKENIZING.held():
             marked = [prompt + text for text in texts]
             return token_ids(self.tokenizer, marked, longest or 1 << 30)  # type: ignore[arg-type]
 
     def prompt_length(self, prompt: str) -> int:
         """Number of tokens of a prompt at the start of each row, for `vectors`."""
-        with _TOKENIZING:
+        with _TOKENIZING.held():
             return prompt_length(self.tokenizer, prompt, self.limit or 1 << 30)  # type: ignore[arg-type]
 
     def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass, prompt: str = "") -> Vectors:
@@ -224,10 +224,10 @@ def _openvino_graph(path: Path, half: bool) -> Graph:
         "PERFORMANCE_HINT": "LATENCY",
     }  # fmt: skip
     model = openvino.Core().compile_model(path, "CPU", settings)
-    turns = threading.Lock()  # all calls share one request, and those of several threads would mix their texts
+    turns = Lock()  # all calls share one request, and those of several threads would mix their texts
 
     def run(rows: Arrays) -> Vectors:
-        with turns:
+        with turns.held():
             return np.array(model(dict(rows))[EMBEDDING], np.float32)
 
     return [one.get_any_name() for one in model.inputs], run

@@ -8,7 +8,6 @@ import functools
 import hashlib
 import json
 import os
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from contrastive_st.buckets import Pass, bucket_rows, in_order, on_device, padde
 from contrastive_st.device import DEVICE, bf16_is_fast
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
+from contrastive_st.forks import Lock, undone
 from contrastive_st.models.auto import opened
 from contrastive_st.models.base import sentence_vectors
 from contrastive_st.models.checkpoint import Checkpoint, mixes_padding, most_tokens, of_settings
@@ -74,8 +74,8 @@ _USUAL: dict[str, tuple[object, ...]] = {
     "readout": ("last",), "positions": ("sinusoidal",),  # of word models
 }  # fmt: skip
 _PRECISIONS = {torch.bfloat16: "bf16", torch.float16: "fp16"}
-_TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
-_TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
+_TOKENIZING = Lock()  # copies of a tokenizer share state that only one thread may use at a time
+_TURNS: weakref.WeakKeyDictionary[nn.Module, Lock] = weakref.WeakKeyDictionary()
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Vectors = NDArray[np.float32]
@@ -243,14 +243,14 @@ class Running:
         marked = [prompt + text for text in texts]
         if getattr(self.model, "is_table", False):
             marked = list(self._reading.beginnings(marked, longest))
-        with _TOKENIZING:
+        with _TOKENIZING.held():
             if isinstance(self.model, _Modules) and self.model.tokenizes:
                 return self.model.token_rows(texts, longest or self.tokenizer.model_max_length, prompt)
             return token_ids(self.tokenizer, marked, longest or 1 << 30)
 
     def prompt_length(self, prompt: str) -> int:
         """Number of tokens of a prompt at the start of each row, for `vectors`."""
-        with _TOKENIZING:
+        with _TOKENIZING.held():
             return prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
 
     def of_texts(self, texts: list[str], longest: int | None, before: int, run: Pass, prompt: str = "") -> Vectors:
@@ -408,25 +408,30 @@ class Running:
     @contextlib.contextmanager
     def ready(self, dtype: torch.dtype | None, packs: bool = True) -> Iterator[None]:
         """Put the model into evaluation mode with fast products, and back afterwards; only for one caller at a time."""
-        with _TURNS.setdefault(self.model, threading.Lock()):
-            trained = [module for module in all_modules(self.model) if module.training]
+        trained: list[nn.Module] = []
+        wrapped: list[object] = []
+
+        def undo() -> None:
+            if wrapped:
+                self.model.forward = wrapped[0]
+            for module in trained:
+                module.training = True
+
+        with _TURNS.setdefault(self.model, Lock()).held(), undone(undo):
+            trained += [module for module in all_modules(self.model) if module.training]
             self.model.eval() if trained else None
             # accelerate puts its autocast around the forward of what it trains; an encoder has its own precision
-            wrapped = vars(self.model).pop("forward", None) if hasattr(self.model, "_original_forward") else None
+            if hasattr(self.model, "_original_forward") and "forward" in vars(self.model):
+                wrapped.append(self.model.forward)
+                del self.model.forward
             half = dtype is not None and dtype != torch.float32
-            try:
-                with (
-                    torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
-                    packed_products(self.model, keep=not trained)
-                    if packs and not half and switch.on
-                    else contextlib.nullcontext(),
-                ):
-                    yield
-            finally:
-                if wrapped is not None:
-                    self.model.forward = wrapped
-                for module in trained:
-                    module.training = True
+            with (
+                torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
+                packed_products(self.model, keep=not trained)
+                if packs and not half and switch.on
+                else contextlib.nullcontext(),
+            ):
+                yield
 
     def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item | None]) -> Iterator[Tensor]:
         """`map(forward, buckets)`; None is as for `SentenceEncoder.encode_buckets`."""

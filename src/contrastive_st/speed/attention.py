@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedC
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from contrastive_st.forks import undone
 from contrastive_st.speed import switch
 from contrastive_st.speed.dropout import integer_dropout
 from contrastive_st.speed.packing import PackedRows
@@ -64,11 +66,13 @@ def training_attention(
     if config._attn_implementation != "sdpa" or not switch.on or choice == _Choice():
         yield
         return
-    before, _CHOSEN.choice, config._attn_implementation = _CHOSEN.choice, choice, NAME
-    try:
-        yield
-    finally:
-        _CHOSEN.choice, config._attn_implementation = before, "sdpa"
+    before = _CHOSEN.choice
+    with undone(partial(setattr, config, "_attn_implementation", "sdpa")):
+        _CHOSEN.choice, config._attn_implementation = choice, NAME
+        try:
+            yield
+        finally:
+            _CHOSEN.choice = before
 
 
 def is_plain_sdpa(config: PreTrainedConfig) -> bool:

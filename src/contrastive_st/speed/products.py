@@ -20,6 +20,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from contrastive_st.device import has_amx
+from contrastive_st.forks import undone
 from contrastive_st.speed.attention import is_plain_sdpa
 
 _ROWS = 1024  # number of tokens for which the layout of packed weights is chosen; others work too
@@ -113,14 +114,11 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
     if keep:
         _KEPT[model] = kept
     replaced = [modules[index] for index, _ in kept.products]
-    for module, (_, product) in zip(replaced, kept.products, strict=True):
-        # as `module.forward = ...`, in a fifth of the time
-        vars(module)["forward"] = partial(product.of, module)  # type: ignore[arg-type]
-    try:
+    with undone(lambda: [vars(module).pop("forward", None) for module in replaced]):
+        for module, (_, product) in zip(replaced, kept.products, strict=True):
+            # as `module.forward = ...`, in a fifth of the time
+            vars(module)["forward"] = partial(product.of, module)  # type: ignore[arg-type]
         yield
-    finally:
-        for module in replaced:
-            del vars(module)["forward"]
 
 
 def all_modules(model: nn.Module) -> list[nn.Module]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -19,6 +18,7 @@ from psycopg import sql
 from psycopg_pool import ConnectionPool
 
 from contrastive_st.errors import InputError, about, first_line
+from contrastive_st.forks import Lock
 from contrastive_st.search.index import Refused, Unreachable
 from contrastive_st.search.postgres import schema as store_schema
 from contrastive_st.search.postgres.dsn import complete, dsn_of, hide_password, split_schema, without_variables
@@ -235,7 +235,7 @@ class Database:
         self.shown = hide_password(self.where)
         self.server = EmbeddedServer(self.where) if dsn_of(self.where) is None else None
         self._kind = EmbeddedConnection if self.server else StoreConnection
-        self._size, self._pools, self._opening = pool, dict[int, ConnectionPool[StoreConnection]](), threading.Lock()
+        self._size, self._pools, self._opening = pool, dict[int, ConnectionPool[StoreConnection]](), Lock()
         with ExitStack() as failed:
             if self.server:
                 failed.callback(self.server.close)
@@ -254,7 +254,7 @@ class Database:
     @property
     def _pool(self) -> ConnectionPool[StoreConnection]:
         """The pool of this process; after a fork, that of the other one stays as it is."""
-        with self._opening:
+        with self._opening.held():
             if (pool := self._pools.get(os.getpid())) is None:
                 if self._pools and self.server:
                     self.server.ensure_running()
@@ -391,11 +391,3 @@ def _at_exit() -> None:
     """A pool whose server stops first would write to stderr."""
     for database in list(_OPEN):
         database.close()
-
-
-def _after_fork() -> None:
-    for database in _OPEN:
-        database._opening = threading.Lock()  # a thread that does not exist here may hold the other
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -12,6 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.forks import Lock, undone
 from contrastive_st.search.postgres.schema import SCHEMA
 
 #: A URL as SQLAlchemy, Django and JDBC write it differs from libpq's in its beginning alone
@@ -22,10 +22,7 @@ _WITHOUT_PARAMETER = ("PGSERVICE", "PGTZ", "PGDATESTYLE", "PGGEQO")
 #: Parameters of which libpq refuses a blank value
 _NOT_BLANK = {"connect_timeout": "10", "sslcertmode": "allow", "min_protocol_version": "3.0",
               "max_protocol_version": "3.0", "sslmode": "disable"}  # fmt: skip
-_environment = threading.Lock()
-os.register_at_fork(
-    before=_environment.acquire, after_in_parent=_environment.release, after_in_child=_environment.release
-)
+_environment = Lock()
 _QUOTED = re.compile(r'(option |parameter: )?"([^"]*)"')  # in libpq's messages; may be a part of the password
 
 
@@ -106,14 +103,15 @@ def complete(dsn: str) -> str:
 def without_variables() -> Iterator[None]:
     """Hide from libpq the variables that no parameter replaces, while a connection is made."""
     hidden = {name: os.environ[name] for name in _WITHOUT_PARAMETER if name in os.environ}
-    with _environment if hidden else nullcontext():
+
+    def show() -> None:
+        for name, value in hidden.items():
+            os.putenv(name, value)
+
+    with _environment.held() if hidden else nullcontext(), undone(show):
         for name in hidden:
             os.unsetenv(name)  # not from `os.environ`, where other threads look
-        try:
-            yield
-        finally:
-            for name, value in hidden.items():
-                os.putenv(name, value)
+        yield
 
 
 def hide_password(dsn: str) -> str:

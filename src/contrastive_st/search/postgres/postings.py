@@ -13,7 +13,6 @@ has a number and is not done.
 from __future__ import annotations
 
 import struct
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.forks import Lock
 from contrastive_st.search.bm25 import Ids, Postings, Segment, norms_of, postings_on, read_page
 from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.copying import END, SIGNATURE
@@ -132,7 +132,7 @@ class Words:
     """Reads postings for searches. Objects for one collection share it, so that they read each page once."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = Lock()
         self._pages: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
         self._size = 0
         self._view = self._base = View([])
@@ -169,7 +169,7 @@ class Words:
                 places = np.searchsorted(one.firsts, keys, side="right") - 1
                 needed += [(one.number, page) for page in dict.fromkeys(places.tolist()) if page >= 0]
         result: dict[tuple[int, int], bytes] = {}
-        with self._mutex:
+        with self._mutex.held():
             for key in needed:
                 if (page := self._pages.get((view.oid, *key))) is not None:
                     self._pages.move_to_end((view.oid, *key))
@@ -179,7 +179,7 @@ class Words:
             rows = connection.execute(tables.statement(_PAGES), (segments, numbers), binary=True).fetchall()
             if len(rows) < len(missing):
                 return None
-            with self._mutex:
+            with self._mutex.held():
                 for segment, number, page in rows:
                     result[segment, number] = page
                     if self._pages.setdefault((view.oid, segment, number), page) is page:

@@ -42,6 +42,7 @@ class FileTokenizer:
         with about(folder / "tokenizer.json"):
             self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.backend_tokenizer.no_padding()
+        self.backend_tokenizer.no_truncation()
         if lower_case:
             lowercase(self.backend_tokenizer)
         path = folder / "tokenizer_config.json"
@@ -61,10 +62,12 @@ class FileTokenizer:
 
     def __call__(self, texts: Sequence[str], truncation: bool, max_length: int | None) -> dict[str, list[list[int]]]:
         """Token ids of texts, special tokens included, and cut if there is a `max_length`."""
-        if truncation and max_length is not None:
-            self.backend_tokenizer.enable_truncation(max_length)
-        else:
+        asked = max_length if truncation else None
+        # set if it changes: in a forked child, that waits forever for a thread of its parent that was tokenizing
+        if asked != (self.backend_tokenizer.truncation or {}).get("max_length"):
             self.backend_tokenizer.no_truncation()
+            if asked is not None:
+                self.backend_tokenizer.enable_truncation(asked)
         return {"input_ids": [row.ids for row in self.backend_tokenizer.encode_batch_fast(list(texts))]}
 
     def convert_ids_to_tokens(self, number: int) -> str:

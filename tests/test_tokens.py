@@ -9,6 +9,7 @@ from tokenizers.processors import TemplateProcessing
 from conftest import SENTENCES
 from contrastive_st.data import word_tokenizer
 from contrastive_st.data.tokenization import id_reader
+from contrastive_st.errors import InputError
 from contrastive_st.tokens import beginnings, token_ids, token_types
 from sequences import kmer_tokenizer
 
@@ -64,6 +65,8 @@ def test_no_text_no_limit_and_half_characters(tokenizer):
     assert len(token_ids(unbounded, ["cat " * 10_000])[0]) == 10_002
     assert token_ids(tokenizer, ["cat \ud83d"]) == token_ids(tokenizer, ["cat ?"])
     assert token_ids(word_tokenizer(["cat"]), ["", "cat"]) == [[], [2]]
+    with pytest.raises(InputError, match="max_length 1: the tokenizer adds more tokens"):
+        token_ids(tokenizer, ["rain"], 1)
     assert token_ids(kmer_tokenizer(3), ["ACG" * 50_000], 8)[0] == kmer_tokenizer(3)("ACGACGACGACGACGACG")["input_ids"]
 
 

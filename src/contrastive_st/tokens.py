@@ -189,6 +189,8 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
     with about("the tokenizer"):
         asked = {"truncation": longest is not None, "max_length": longest}
         rows: list[list[int]] = tokenizer(sound[:1], **asked)["input_ids"]  # this sets up the backend for the others
+        if longest is not None and len(rows[0]) > longest:  # a length without room for special tokens is ignored
+            raise InputError(f"max_length {longest}: the tokenizer adds more tokens to each text; give a larger one")
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if len(sound) == 1:
             return rows

@@ -166,12 +166,23 @@ def test_what_peft_writes_opens_here(base, tokenizer, tmp_path):
     lora = lambda *names: peft.LoraConfig(r=3, lora_alpha=5, target_modules=list(names), init_lora_weights=False)
     bare = peft.get_peft_model(BertModel.from_pretrained(base), lora("query", "dense")).eval()
     inside = peft.get_peft_model(BertForMaskedLM.from_pretrained(base), lora("query")).eval()
+    without = peft.get_peft_model(
+        BertModel.from_pretrained(base, add_pooling_layer=False), lora("query", "dense")
+    ).eval()
+    of_weights = lora("query")
+    of_weights.target_parameters = ["attention.self.value.weight", "output.dense.weight"]
+    weights = peft.get_peft_model(BertModel.from_pretrained(base), of_weights).eval()
     batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
-    for name, wrapped, encode in (("bare", bare, bare), ("inside", inside, inside.base_model.model.bert)):
+    for name, wrapped, encode in (
+        ("bare", bare, bare), ("inside", inside, inside.base_model.model.bert), ("without a pooler", without, without),
+        ("weights", weights, weights),
+    ):  # fmt: skip
         wrapped.save_pretrained(tmp_path / name)
         with torch.no_grad():
             expected = pool([encode(**batch).last_hidden_state], batch["attention_mask"], "mean").numpy()
         equal(SentenceEncoder(tmp_path / name).encode(SENTENCES), expected)  # pooled as the base records
+        live = SentenceEncoder(AutoModelForCL.from_pretrained(tmp_path / name), tokenizer)
+        equal(live.encode(SENTENCES), expected)
 
 
 @pytest.mark.allow_warnings

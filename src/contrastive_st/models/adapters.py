@@ -314,7 +314,8 @@ def open_adapter(backbone: object, folder: Path, name: object, merge: bool = Fal
             _inject(backbone, config, "default")
             config.base_model_name_or_path = base
             result = peft.set_peft_model_state_dict(backbone, weights)
-        strange = [*result.unexpected_keys, *(key for key in result.missing_keys if "lora_" in key)]
+        missing = [key for key in result.missing_keys if "lora_" in key]
+        strange = [*result.unexpected_keys, *(key for key in missing if "pooler." not in key)]  # it may be left out
         if strange:
             raise InputError(f"the adapter {name} does not fit its base {base}: only one of the two has {strange[0]}")
         if merge:

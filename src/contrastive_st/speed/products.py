@@ -37,6 +37,7 @@ _JOINED = ("attention.self.query", "attention.self.key", "attention.self.value")
 _OTHERS = ("attention.output.dense", "intermediate.dense", "output.dense")
 _OF_DECODERS = ("encoder_attention_mask", "past_key_values")
 _CAPTURES = "output_capturing_hook"  # by which transformers collects states, and of sdpa no attentions
+_CHANGES = "ParamWrapper"  # of peft, which adds an adapter to the weight of the layer inside for each call
 _INTEGERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}  # of the same size as each type that is packed
 
 
@@ -49,7 +50,8 @@ class _Kept:
 
     def __init__(self, modules: list[nn.Module]) -> None:
         places = dict(zip(modules, range(len(modules)), strict=True))
-        linears = [module for module in places if _packs(module)]
+        changing = [module.base_layer for module in places if type(module).__name__ == _CHANGES]
+        linears = [module for module in places if _packs(module) and module not in changing]
         packed = {module: _Whole(module) for module in places if _is_of_bert(module)}
         inside = set(chain.from_iterable(map(all_modules, packed)))
         self.products: list[tuple[int, _Product | _Whole | _Layers]] = [(places[x], y) for x, y in packed.items()]

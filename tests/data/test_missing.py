@@ -49,6 +49,10 @@ def test_a_stream_leaves_out_the_same_rows():
     data = datasets.Dataset.from_list([dict(zip(("anchor", "positive", "score"), row, strict=True)) for row in rows])
     tokens = tokenize(data.to_iterable_dataset(), train_wordpiece(["a b c d"], 30), 8)
     assert [row["score"] for row in tokens] == [0.5, 1.0]
+    data = datasets.Dataset.from_list([{"anchor": "a", "positive": "b", "score": "0,5"}])
+    with reading_as(decimal="comma"):
+        tokens = tokenize(data.to_iterable_dataset(), train_wordpiece(["a b c d"], 30), 8)
+        assert [row["score"] for row in tokens] == [0.5]
 
 
 def test_a_missing_label_is_no_class(write, caplog):

@@ -224,12 +224,22 @@ def test_a_known_column_that_holds_nothing_is_an_error(name, blank):
         column_roles([{"anchor": f"a {i}", "answer" if name != "positive" else "": "b", name: blank} for i in range(3)])
 
 
+PAIRS_OF_NUMBERS = {"anchor": ["1,5", "x"], "positive": ["2.5", "y"]}
+
+
 def test_a_score_that_is_a_text_is_an_error_with_its_row(tmp_path):
     path = tmp_path / "t.csv"
     for cell, mend in (("good", "write a number"), ("0,5", "give --decimal comma")):
         path.write_text(f"a;b;c\nx;y;{cell}\n")
         with pytest.raises(InputError, match=f"row 2: '{cell}' in column 'c' is not a score; .*{mend}"):
             read_examples(str(path), ["a", "b", "c=score"])
+    path.write_text("anchor;positive;score\n1,5;2.5;0,5\nx;y;0.5\n")
+    with pytest.raises(InputError, match=r"row 3: '0\.5' .* is not a score; if the point .* give --decimal point"):
+        read_examples(str(path), decimal="comma")
+    path.write_text("anchor;positive;label\n1,5;2.5;1,0\nx;y;0\n")
+    assert read_examples(str(path), decimal="comma")[0].to_dict() == PAIRS_OF_NUMBERS | {"label": [1, 0]}
+    rows = [{"anchor": "1,5", "positive": "2.5", "score": 0.25}, {"anchor": "x", "positive": "y", "score": 1}]
+    assert read_examples(rows, decimal="comma")[0].to_dict() == PAIRS_OF_NUMBERS | {"score": [0.25, 1]}
 
 
 JSON = '{"anchor": "a", "positive": "b", "score": %s}\n'

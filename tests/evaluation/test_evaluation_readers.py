@@ -10,6 +10,7 @@ from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import READERS
 from contrastive_st.evaluation.datasets.senteval import read_lines
 from contrastive_st.evaluation.scorers.probes import read_nli
+from contrastive_st.text_format import reading_as
 
 COUNTS = {"STS12": 3108, "STS13": 1500, "STS14": 3750, "STS15": 3000, "STS16": 1186}
 
@@ -18,7 +19,8 @@ def test_a_blank_gold_score_means_that_the_pair_is_not_scored(tmp_path):
     texts, gold = tmp_path / "texts.txt", tmp_path / "gold.txt"
     write(texts, ["a\tb", "c\td", "e\tf"])
     write(gold, ["1.5", "", "3"])
-    rows = senteval.read_sts_subset(texts, gold)
+    with reading_as(decimal="comma"):  # of the tables of the user
+        rows = senteval.read_sts_subset(texts, gold)
     assert rows.columns == (["a", "e"], ["b", "f"])
     assert rows.labels.tolist() == [1.5, 3.0]
 

@@ -19,6 +19,7 @@ from contrastive_st.search.documents import by_file, cut, open_corpus, texts_cor
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.report import Report
 from contrastive_st.search.splitting import sentences, split
+from contrastive_st.text_format import reading_as
 
 ROWS = [{"text": ' one, "two" ', "year": 1999, "note": "n"}, {"text": "three", "year": 2004, "note": ""}]
 
@@ -236,6 +237,18 @@ def test_the_types_of_columns_are_decided_over_the_whole_file(tmp_path):
     assert "version text (because of '007')" in report.lines()[0]
     (tmp_path / "b.jsonl").write_text('{"text": "One.", "version": "007"}\n')
     assert next(open_corpus(tmp_path / "b.jsonl", former_types=recorded).read()).metadata == {"version": "007"}
+
+
+def test_a_decimal_comma_is_one_in_columns_of_numbers_alone(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id;text;size;price;code\n1,5;3,5;0,99;1.234;2,5\n1.5;Two.;-1,5;0,99;x\n")
+    with reading_as(decimal="comma"):
+        first, last = open_corpus(path).read()
+        with pytest.raises(InputError, match=r"row 2: column 'price': '1.234' is not a number"):
+            list(open_corpus(path, types={"price": "number"}).read())
+    assert (first.text, first.ids, last.ids) == ("3,5", {"id": "1,5"}, {"id": "1.5"})
+    assert first.metadata == {"id": "1,5", "size": 0.99, "price": "1.234", "code": "2,5"}
+    assert last.metadata == {"id": "1.5", "size": -1.5, "price": "0,99", "code": "x"}
 
 
 @pytest.mark.parametrize("kind", ["saved", "jsonl", "folder"])

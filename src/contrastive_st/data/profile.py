@@ -18,7 +18,7 @@ from contrastive_st.errors import InputError
 #: A row: cells by column
 Record = dict[str, Any]
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
+_SWAPPED = str.maketrans(",.", ".,")
 BOOLEANS = {"false": 0.0, "true": 1.0}
 #: What R, pandas, spreadsheets and databases write into a file of text for a cell without a value
 MISSING = frozenset({"NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null",
@@ -32,15 +32,24 @@ _NULLS = ("NULL", "null", "None", "nan")
 
 
 def with_point(text: str) -> str:
-    """A text; of a number with a decimal comma, where `--decimal comma` is given, with a point.
+    """A text that may be a number, with a point as its decimal mark; where `--decimal comma` is given, a comma is one.
 
     Example:
         >>> with text_format.reading_as(decimal="comma"):
-        ...     with_point("0,5"), with_point("a, b")
-        ('0.5', 'a, b')
+        ...     with_point("0,5"), with_point("1.234")
+        ('0.5', '1,234')
     """
-    comma = text_format.asked.decimal == "comma" and _DECIMAL_COMMA.fullmatch(text)
-    return text.replace(",", ".") if comma else text
+    return other_marks(text) if text_format.asked.decimal == "comma" else text
+
+
+def other_marks(text: str) -> str:
+    """A text with points for its commas, and commas for its points.
+
+    Example:
+        >>> other_marks("1.234,5")
+        '1,234.5'
+    """
+    return text.translate(_SWAPPED)
 
 
 def number_of(cell: object) -> float | None:
@@ -68,7 +77,7 @@ def value_of(cell: object) -> float | None:
         (1.0, 2.0, None)
     """
     text = str(cell).strip()
-    return BOOLEANS.get(text.lower(), number_of(text))
+    return BOOLEANS.get(text.lower(), number_of(text if isinstance(cell, str) else cell))
 
 
 def is_blank(cell: object) -> bool:
@@ -220,8 +229,9 @@ def as_number(cell: object) -> str:
         >>> as_number("0,5"), as_number("half")
         ('if the comma is its decimal mark, give --decimal comma', 'write a number')
     """
-    comma = isinstance(cell, str) and "," in cell and number_of(cell.replace(",", ".")) is not None
-    return "if the comma is its decimal mark, give --decimal comma" if comma else "write a number"
+    mark = "point" if text_format.asked.decimal == "comma" else "comma"
+    other = isinstance(cell, str) and number_of(other_marks(cell)) is not None
+    return f"if the {mark} is its decimal mark, give --decimal {mark}" if other else "write a number"
 
 
 def score_in(cell: object, where: str) -> float:
@@ -244,4 +254,5 @@ def held_by(cells: Sequence[object]) -> str:
         return "nothing"
     if all(isinstance(cell, (list, dict)) for cell in filled):
         return "lists or objects"
-    return "text" if any(value_of(str(cell).removesuffix("%")) is None for cell in filled) else "numbers"
+    without = (cell.removesuffix("%") if isinstance(cell, str) else cell for cell in filled)
+    return "text" if None in map(value_of, without) else "numbers"

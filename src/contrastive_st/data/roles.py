@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contrastive_st.data.profile import held_by, is_blank, items_of, shown, simple, value_of
+from contrastive_st.data.profile import held_by, is_blank, items_of, other_marks, shown, simple, value_of
 from contrastive_st.data.suggestions import row_for_each
 from contrastive_st.errors import InputError, choice, listed
 
@@ -616,7 +616,8 @@ def _few(cells: Sequence[object]) -> bool:
 
 def _number(cell: object) -> float | None:
     """A number that may have a decimal comma or a percent sign."""
-    return value_of(str(cell).replace(",", ".").removesuffix("%"))
+    text = str(cell).removesuffix("%")
+    return value_of(other_marks(text)) if (number := value_of(text)) is None else number
 
 
 def score_range(cells: Sequence[object]) -> str:

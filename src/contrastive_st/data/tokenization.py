@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.corpus import cache_file
-from contrastive_st.data.profile import is_blank, value_of
+from contrastive_st.data.profile import is_blank, number_in, value_of
 from contrastive_st.data.reading import in_memory, open_table
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.data.reading.memory import splits_in, visible
@@ -267,6 +267,6 @@ def _mapped(
         rows = [row for row in complete if all(isinstance(text, str) for text in row[: len(names)])]
         texts = {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
         result = encode(pa.table(texts)).to_pydict()
-        return {**result, **({SCORE: [float(row[-1]) for row in rows]} if target else {})}
+        return {**result, **({SCORE: [number_in(row[-1], "the stream") for row in rows]} if target else {})}
 
     return texts.map(encoded, batched=True, batch_size=64, remove_columns=others)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from contrastive_st.data.profile import NUMBER, is_blank, items_of
+from contrastive_st.data.profile import is_blank, items_of, number_of, with_point
 from contrastive_st.errors import InputError, choice
 from contrastive_st.search.values import OWN, Row, moment, one_line, plain
 
@@ -125,7 +125,7 @@ def as_type(value: object, kind: str) -> object:
         result = moment(str(value).strip())
     elif isinstance(value, str):
         text = value.strip()
-        result = (int(text) if text.isdigit() else float(text)) if NUMBER.fullmatch(text) else None
+        result = int(text) if text.isdecimal() else number_of(text)
     else:
         result = None if isinstance(value, (bool, dict)) else value
     if result is None:
@@ -161,6 +161,7 @@ _A = {"number": "a number", "date": "a date", "boolean": "true or false", "list"
 
 def _number(cell: str) -> int | float | None:
     """The number of which this is the text."""
+    cell = with_point(cell)
     if _INTEGER.fullmatch(cell) and cell != "-0":
         return int(cell)
     return float(cell) if _DECIMAL.fullmatch(cell) and repr(float(cell)) == cell else None
@@ -213,14 +214,14 @@ class Column:
             return
         text = str(cell).strip()
         self._integers |= text.lstrip("-").isdigit()
-        self._zeros |= text.endswith(".0")
+        self._zeros |= with_point(text).endswith(".0")
         left = [kind for kind in self.left if _WRITTEN[kind](text) is not None]
         if "list" in left:
             self._items = joined((self._items, type_of(_listed(text))))
         if "number" in left and self._integers and self._zeros:  # 1 and 1.0 are two texts
             left.remove("number")
         if self._numeric:
-            self._numeric = NUMBER.fullmatch(text) is not None
+            self._numeric = number_of(text) is not None
             self.why = self.why or ("" if "number" in left else str(cell)) if self._numeric else ""
         self.left, self._seen = left, True
         if self.recorded and joined((self.recorded, type_of(as_recorded(text, self.recorded)))) != self.recorded:

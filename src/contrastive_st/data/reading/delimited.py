@@ -16,7 +16,7 @@ import numpy as np
 
 from contrastive_st import text_format
 from contrastive_st.data import suggestions
-from contrastive_st.data.profile import NUMBER, shown, with_point
+from contrastive_st.data.profile import NUMBER, number_of, shown
 from contrastive_st.data.roles import NAMES, has_role, role_of, suggested_columns
 from contrastive_st.data.suggestions import converted
 from contrastive_st.errors import InputError, listed
@@ -118,7 +118,7 @@ class Dialect(NamedTuple):
         if written[:2] == '="' and (text := _EXCEL.fullmatch(written)):
             return text[1].replace('""', '"')
         if self.escapes != "copy" or "\\" not in written:
-            return with_point(written)
+            return written
         return re.sub(r"\\(.)", lambda match: _CHARACTERS.get(match[1], match[1]), written)
 
 
@@ -307,7 +307,7 @@ def is_aside(cells: Sequence[str], names: Sequence[str] = ()) -> bool:
     first, *others = plain = [cell.strip() for cell in cells] or [""]
     if not names:
         numbers = list(filter(None, others))
-        return bool((_AGGREGATE if numbers else _COUNT).fullmatch(first)) and all(map(NUMBER.fullmatch, numbers))
+        return bool((_AGGREGATE if numbers else _COUNT).fullmatch(first)) and None not in map(number_of, numbers)
     if len(names) < 2 or not any(plain):
         return False
     squeezed = ([re.sub(r"[\W_]", "", cell).lower() for cell in row] for row in (plain, names))
@@ -458,7 +458,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
 
     if "" in held and set(names) <= set(held[""].column_names):
         return held[""].select(list(names))
-    otherwise = dialect.escapes or text_format.asked.decimal == "comma" or dialect.spaced or dialect.loose
+    otherwise = dialect.escapes or dialect.spaced or dialect.loose
     if otherwise or dialect.quote == "'" or dialect.delimiter not in ",;|\t" or "\n" in "".join(dialect.names):
         return None
     options = pyarrow.csv.ReadOptions(column_names=dialect.names, skip_rows=int(dialect.header))

@@ -133,10 +133,14 @@ def read_examples(
         named |= numbers
         if list(named) != list(named.values()):
             rows = rows.rename_columns(named)
-        if target is not None:
-            rows, roles = _with_target(rows, table, roles, strict, scale, classes)
-        for role in [role for role in numbers.values() if role in KEPT]:
-            rows = rows.remove_columns(role).add_column(role, [profile.number_of(cell) for cell in rows[role]])
+        if not numbers:
+            return rows, roles
+        written = table.delimited or any(isinstance(roles.example.get(name), str) for name in numbers)
+        with reading_as(decimal=None if written else "point"):  # as the numbers of JSON and Parquet are text now
+            if target is not None:
+                rows, roles = _with_target(rows, table, roles, strict, scale, classes)
+            for role in [role for role in numbers.values() if role in KEPT]:
+                rows = rows.remove_columns(role).add_column(role, [profile.number_of(cell) for cell in rows[role]])
         return rows, roles
 
 
@@ -157,7 +161,7 @@ def _with_target(
     named = {"-1": "", **{str(number): label for number, label in enumerate(names)}} if name in table.classes else {}
 
     def plain(cell: object) -> str:
-        text = "" if cell is None else profile.with_point(str(cell).strip())
+        text = "" if cell is None else str(cell).strip()
         return named.get(text, text)
 
     cells = [plain(cell) for cell in rows[column][:]]
@@ -212,12 +216,12 @@ def _scores(
     by_name = SCALES.get(plain_name(name)) if scale is None else None
     low, high = by_name or scale or (0.0, 1.0)
     none = {"", ".", *profile.MISSING}  # the second as Stata and SAS write a missing number
-    answers = profile.BOOLEANS if {cell.lower() for cell in set(cells) - none} <= profile.BOOLEANS.keys() else {}
+    answers = {cell.lower() for cell in set(cells) - none} <= profile.BOOLEANS.keys()
     sign = "%" if all(cell.endswith("%") for cell in set(cells) - none) else ""
-    valid = lambda cell: cell in none or bool(answers) or bool(profile.NUMBER.fullmatch(cell.removesuffix(sign)))
+    valid = lambda cell: cell in none or answers or profile.number_of(cell.removesuffix(sign)) is not None
     wrong = next((cell for cell in cells if not valid(cell)), "")
     check(valid, f"is not a score; {profile.as_number(wrong)}, or leave the cell blank")
-    number = lambda cell: math.nan if cell in none else float(answers.get(cell.lower(), cell.removesuffix(sign)))
+    number = lambda cell: math.nan if cell in none else profile.value_of(cell.removesuffix(sign)) or 0.0
     scores = np.array(list(map(number, cells)), dtype=np.float64)
     lowest, highest = np.fmin.reduce(scores), np.fmax.reduce(scores)
     if low >= high:
@@ -239,7 +243,7 @@ def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[d
     """
     values = set(cells)
     none = {"", *profile.MISSING} if "+" in values else {"", "-", *profile.MISSING}
-    numbers = {value: float(value) for value in values if profile.NUMBER.fullmatch(value)}
+    numbers = {value: one for value in values if (one := profile.number_of(value)) is not None}
     order = sorted(set(numbers.values()))
     signs = {-1.0, 1.0} <= set(order) <= _SIGNS and values <= none | numbers.keys()
     if signs:
@@ -261,7 +265,7 @@ def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[d
             logger.warning(f"classes in column {name!r} differ in capitals alone: {listed(sorted(spellings))}")
         return spellings, none
     check(lambda cell: cell in none or valid(cell), f"{what}, or leave the cell blank")
-    return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(filled))}, none
+    return {cell: order.index(numbers[cell]) if signs else int(_value(cell)) for cell in sorted(set(filled))}, none
 
 
 def _labels(cells: list[str], none: set[str], classes: Mapping[str, int], check: _Check) -> NDArray[np.int64]:
@@ -276,7 +280,7 @@ def _labels(cells: list[str], none: set[str], classes: Mapping[str, int], check:
 
 def _feature(classes: Mapping[str, int]) -> datasets.ClassLabel | None:
     """The names of classes in the order of their numbers; None where each class is the number that it has."""
-    if all(_is_class(cell) and int(float(cell)) == number for cell, number in classes.items()):
+    if all(_is_class(cell) and _spelled(cell) == number for cell, number in classes.items()):
         return None
     if _nli_numbers(classes):
         return datasets.ClassLabel(names=list(NLI_LABELS))
@@ -298,17 +302,14 @@ def _value(cell: str) -> float | str:
 
 def _spelled(cell: str) -> float | str:
     """One spelling of a class: 1.0 is 1, True is TRUE, and a letter is one whether its accent is apart or not."""
-    if _is_integer(cell):  # 1.10 is not 1.1
-        return float(cell)
+    number = profile.number_of(cell)
+    if number is not None and abs(number) < 1 << 31 and number % 1 == 0:  # 1.10 is not 1.1
+        return number
     return cell.lower() if cell.lower() in profile.BOOLEANS else unicodedata.normalize("NFC", cell)
 
 
 def _is_class(cell: str) -> bool:
-    return _is_integer(cell) and float(cell) >= 0
-
-
-def _is_integer(cell: str) -> bool:
-    return bool(profile.NUMBER.fullmatch(cell)) and abs(float(cell)) < 1 << 31 and float(cell) % 1 == 0
+    return isinstance(number := _spelled(cell), float) and number >= 0
 
 
 # --- Lists of candidates, and their scores.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from contrastive_st.data.profile import number_in
 from contrastive_st.data.reading.content import MissingData, check_file, path_of, text_lines
 from contrastive_st.errors import InputError
+from contrastive_st.text_format import reading_as
 
 codecs.register_error("latin-1", lambda error: (error.object[error.start : error.end].decode("latin-1"), error.end))  # type: ignore[attr-defined]
 
@@ -155,6 +156,7 @@ SUBSETS = {
 }
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 BINARY = ("0", "1")
+_PUBLISHED = reading_as(decimal="point")  # these files have points, whatever the tables of the user have
 ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 
@@ -173,6 +175,7 @@ def read_sts(root: Path, name: str) -> Splits:
     return read_present(files, read_sts_subset)
 
 
+@_PUBLISHED
 def read_sts_subset(texts: Path, score_file: Path) -> Rows:
     """One subset: a pair on each line; the same line of the other file has its score, 0 to 5, or is blank.
 
@@ -193,6 +196,7 @@ def read_sts_subset(texts: Path, score_file: Path) -> Rows:
     return pair_rows(pairs, [number_in(scores[number - 1], f"{score_file}, line {number}") for number in kept])
 
 
+@_PUBLISHED
 def read_labelled(
     path: str | Path, columns: Sequence[int] = (0, 1, 2), classes: Sequence[str] = BINARY, header: bool = True
 ) -> Rows:

@@ -190,6 +190,8 @@ def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_p
         for _ in range(5):
             change()
             synced(store, folder, into, shards=moments.choice([0, 1, 2, None]))
+            if moments.random() < 0.4 and any(folder.glob("d/*")):
+                synced(store, folder / "d", into)
             if moments.random() < 0.4 and len(store):
                 some = moments.sample(sorted(contents(store)), 1)
                 store.delete(some)
@@ -249,6 +251,28 @@ def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path
             "README.md", "new.md", "same.md", "same.md",
         ]  # fmt: skip
         store.drop()
+
+
+def test_a_file_is_in_the_folder_that_was_indexed_last(index):
+    folder, files = index.source / "d", index.source
+    write(files, a_md="Rain.\n", d__b_md="Tides.\n", d__c_md="Wind.\n", **{"d__.e__f_md": "Dew.\n"})
+
+    def there(source, *flags):
+        index.source = source
+        assert index(*flags)[0] == 0
+        return {text: item["file"] for text, item in index.there().items()}
+
+    whole = {"Rain.": "a.md", "Tides.": "d/b.md", "Wind.": "d/c.md"}
+    for flags in ((), ("--sync",)):
+        assert there(files) == whole
+        assert there(folder, *flags) == {"Rain.": "a.md", "Tides.": "b.md", "Wind.": "c.md"}
+    assert there(folder / ".e", *flags) == {"Rain.": "a.md", "Tides.": "b.md", "Wind.": "c.md", "Dew.": "f.md"}
+    (folder / "b.md").unlink()
+    assert "Tides." in there(files)
+    assert there(files, "--sync") == {"Rain.": "a.md", "Wind.": "d/c.md", "Dew.": "f.md"}
+    (folder / "c.md").unlink()
+    write(folder, g_md="Snow.\n")
+    assert there(folder, "--sync") == {"Rain.": "a.md", "Snow.": "g.md", "Dew.": "f.md"}
 
 
 @pytest.mark.parametrize("first", ["folder", "shards"])

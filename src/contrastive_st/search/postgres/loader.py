@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 import psycopg
@@ -307,6 +308,7 @@ class StoreLoader:
             AND (f.file = ANY(%(left)s) OR f.file = ANY(%(replaced)s) AND f.run <> %(run)s) RETURNING file, ids"""
         rows = connection.execute(former.encode(), parameters).fetchall()
         ids = [id for _, some in rows for id in some]
+        ids += self._take_over(connection, read) if self.kind == _HASHED else []
         now = "unnest(%(names)s::text[], %(digests)s::text[]) AS now(file, digest)"
         for statement in (
             f"UPDATE _files AS f SET digest = now.digest FROM {now} WHERE {mine} AND f.file = now.file",
@@ -325,6 +327,37 @@ class StoreLoader:
                 {**parameters, "ids": [id for file, some in rows if not file for id in some]},
             )
         return self.store.remove(connection, ids) if folder or self.sync else 0
+
+    def _take_over(self, connection: StoreConnection, read: Iterable[str]) -> list[int]:
+        """Remove the files of this run from other sources, with `sync` also those that are not in this folder any more.
+
+        A folder has the files of those inside of it: each file is in the source that read it last.
+
+        Returns:
+            The ids of their documents.
+        """
+        others = (  # the names of patterns are not those of folders
+            "sources AS s WHERE s.collection = f.collection AND s.number = f.source AND f.collection = %(collection)s"
+            " AND s.number <> %(source)s AND s.mark LIKE %(hashed)s AND s.name !~ '[*?[]' AND f.file <> ''"
+            " AND s.name || '/' || f.file"
+        )
+        folder = f"{self.source}/"
+        files = [folder + file for file in read]
+        parameters = {**self._key, "hashed": "%" + _HASHED, "folder": folder, "files": files}
+        if self.sync:
+            there = f"SELECT DISTINCT s.name || '/' || f.file FROM _files AS f, {others} ^@ %(folder)s"
+            for path in connection.column(there, parameters):
+                file = path.removeprefix(folder)
+                if self.files.are_without(file) and not os.path.lexists(path):  # it may be hidden, or have come since
+                    files.append(path)
+        remove = f"DELETE FROM _files AS f USING {others} = ANY(%(files)s) RETURNING f.source, ids"
+        rows = connection.execute(remove.encode(), parameters).fetchall()
+        for begin in (  # what is left to read of these sources is no longer what their runs began with
+            "UPDATE sources SET run = run + 1 WHERE collection = %s AND number = ANY(%s)",
+            "DELETE FROM shards WHERE collection = %s AND source = ANY(%s)",
+        ):
+            connection.execute(begin, (self.store.tables.prefix, sorted({source for source, _ in rows})))
+        return [id for _, some in rows for id in some]
 
     def _leave_out(self, ids: Ids) -> int:
         """Delete documents that the source still has, but without a vector; return how many there were.

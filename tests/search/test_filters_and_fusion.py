@@ -56,7 +56,7 @@ def test_the_grammar(text, parts):
 
 UNREADABLE = ("a", "=3", "a>b", "a>1,2", 'a="x', 'a="b"c', "a>=true", "a<null", "a<", "a>03/01/2024", "; b", '"a',
               "a=1; b", "a!=x AND y>=1", "a!='x' or b is null", "a=x && b=y", r'a="\q"', {"a": {"~": 1}}, {"a": []},
-              {"a": object()}, {"a": math.nan}, {"a": b"x"}, ["a"])  # fmt: skip
+              {"a": object()}, {"a": math.nan}, {"a": b"x"}, ["a"], lambda hit: True, 7)  # fmt: skip
 
 
 @pytest.mark.parametrize("filter", UNREADABLE)

@@ -168,6 +168,7 @@ def test_the_token_of_writers_is_theirs_alone(http):
         ("/upsert", {"documents": DOCUMENTS, "index": "other"}, 404, "there is no index 'other'; there is talks"),
         ("/upsert", {"documents": [{"id": i, "text": "a"} for i in range(4097)]}, 413, "send less"),
         ("/delete", {}, 422, "give ids or a filter"),
+        ("/delete", {"ids": []}, 422, "ids: List should have at least 1 item"),
         ("/delete", {"ids": [1], "filter": "a=b"}, 422, "give ids or a filter"),
         ("/delete", {"filter": "year>"}, 400, "filter"),
         ("/delete", {"ids": [1, 2.0**53 + 2]}, 422, "beyond 2^53 without a fraction"),

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -265,6 +265,8 @@ def as_filter(asked: Filterable) -> Filter:
         return Filter((asked,))
     if isinstance(asked, str):
         return parse(asked)
+    if not isinstance(asked, Iterable):
+        raise InputError(f"a filter is a text, conditions by column, or a list of these, not {type(asked).__name__}")
     if not isinstance(asked, Mapping):
         return Filter(tuple(part for one in map(as_filter, asked) for part in ([one], one.parts)[one.join == "and"]))
     conditions = []

@@ -392,7 +392,7 @@ def _what_is_wrong(error: RequestValidationError) -> str:
     if fault["type"] == "json_invalid":
         return f"the body is not JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
     name = _field(fault, error.body)
-    if {"id", "ids"} & set(fault["loc"]):
+    if {"id", "ids"} & set(fault["loc"]) and fault["type"] != "too_short":
         return "an id is a whole number, beyond 2^53 without a fraction or an exponent, or text that is not blank"
     if "filter" in fault["loc"]:  # pydantic names each form that it is not
         return "filter: give conditions such as year>=2020 or topic=sea,sky, a list of them, or an object such as " + (

@@ -161,9 +161,8 @@ class Condition:
 
     def holds(self, metadata: Mapping[str, object]) -> bool:
         """Whether a document with this metadata meets the condition."""
-        values = [
-            nfc(one) if isinstance(one, str) else one for one in values_of(metadata, self.column) if one is not None
-        ]
+        there = (value for value in values_of(metadata, self.column) if value is not None)
+        values = [nfc(value) if isinstance(value, str) else value for value in there]
         if self.operator not in RANGES:
             meets = (None in self.values and not values) or any(_key(value) in self.accepted for value in values)
             return meets if self.operator == "=" else bool(values) and not meets

@@ -176,6 +176,9 @@ def test_a_file_of_options_has_those_of_every_command(content, flags, level, tmp
     ],
 )
 def test_what_a_file_of_options_cannot_say(content, flags, words, tmp_path):
+    (tmp_path / "run.json").write_text('{\n\t"train_file": "a.csv",\n\t"max_train_samples": 3}')
+    (data,) = TrainingParser(DataArguments).parse([str(tmp_path / "run.json")])
+    assert data.max_train_samples == 3
     (tmp_path / "run.yaml").write_text(f"train_file: a.csv\n{content}\n")
     with pytest.raises(InputError, match=words):
         TrainingParser(DataArguments).parse([str(tmp_path / "run.yaml"), *flags])

@@ -300,6 +300,7 @@ def test_sentences_and_passages():
 def test_sentences_of_other_scripts(parts):
     blank = "" if parts[0][-1] in "。！」" or "……" in parts[1] else " "
     assert sentences(blank.join(parts)) == parts
+    assert len(split("." * 100_000, "passages")) == 1  # at once
     with pytest.raises(InputError, match="'words'"):
         split("x", "words")
 

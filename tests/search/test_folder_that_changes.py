@@ -191,7 +191,7 @@ def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_p
             change()
             synced(store, folder, into, shards=moments.choice([0, 1, 2, None]))
             if moments.random() < 0.4 and any(folder.glob("d/*")):
-                synced(store, folder / "d", into)
+                synced(store, folder / "d", into, shards=moments.choice([1, None]))
             if moments.random() < 0.4 and len(store):
                 some = moments.sample(sorted(contents(store)), 1)
                 store.delete(some)
@@ -206,6 +206,28 @@ def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_p
         assert contents(store) == contents(once)
         assert not set(store.deleted()) & set(contents(once))
         store.drop(), once.drop()
+
+
+@pytest.mark.parametrize(("word", "shards"), [("New", 1), ("Old", 0)], ids=["other texts", "other names"])
+def test_a_killed_run_of_a_subfolder_changes_nothing_in_the_end(place, tmp_path, word, shards):
+    folder = tmp_path / "files"
+    (folder / "d").mkdir(parents=True)
+
+    def put(word):
+        for name in "abc":
+            (folder / "d" / f"{name}.md").write_text(f"{word} {name} one. {word} {name} two.\n")
+
+    with new_store(place, "killed") as store:
+        put("Old")
+        synced(store, folder, "sentences")
+        before = contents(store)
+        put(word)
+        synced(store, folder / "d", "sentences", shards=shards)
+        assert contents(store) != before
+        put("Old")
+        synced(store, folder, "sentences")
+        assert contents(store) == before
+        store.drop()
 
 
 def test_long_documents_are_written_a_few_at_a_time(place, tmp_path, monkeypatch):

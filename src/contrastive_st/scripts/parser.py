@@ -169,10 +169,15 @@ def with_file(argv: Sequence[str]) -> list[str]:
 
 
 def _given_twice(file: Path) -> str | None:
-    """The first option that a file has twice, also as YAML in JSON; the readers of both take the last one silently."""
+    """The first option that a file has twice; the readers of JSON and YAML take the last one silently."""
     import yaml
 
-    names = [str(key.value).replace("-", "_") for key, _ in yaml.compose(file.read_text(encoding="utf-8-sig")).value]
+    text = file.read_text(encoding="utf-8-sig")
+    if file.suffix == ".json":
+        names = [name for name, _ in json.loads(text, object_pairs_hook=list)]
+    else:
+        names = [str(key.value) for key, _ in yaml.compose(text).value]
+    names = [name.replace("-", "_") for name in names]
     return next((name for name in names if names.count(name) > 1), None)
 
 

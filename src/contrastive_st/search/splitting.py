@@ -11,14 +11,14 @@ from contrastive_st.errors import choice
 WHOLE, FILES, LINES, SENTENCES, PASSAGES = PARTS = ("whole", "files", "lines", "sentences", "passages")
 #: About 130 tokens: the usual length in the training of sentence encoders, and well below their limit
 PASSAGE_WORDS = 100
-_CLOSING, _CJK = "\"'”’»)\\]」』）》】〉", "。！？｡"
+_MARKS, _CJK, _CLOSING = ".!?؟۔।॥።။។", "。！？｡", "\"'”’»)\\]」』）》】〉"
 # Marks before a blank and a word, which must not begin with a small letter; CJK marks, even without one; blank lines
 _END = re.compile(
-    rf"[.!?؟۔।॥።။។]+[{_CLOSING}]*\s+(?=[\"'“‘«¿¡(\[]*([^\W_]))|[{_CJK}]+[{_CLOSING}]*\s*(?=[^\s{_CJK}{_CLOSING}，、；：])"
-    r"|\n\s*\n"
+    rf"(?<![{_MARKS}])[{_MARKS}]+[{_CLOSING}]*\s+(?=[\"'“‘«¿¡(\[]*([^\W_]))"
+    rf"|(?<![{_CJK}])[{_CJK}]+[{_CLOSING}]*\s*(?=[^\s{_CJK}{_CLOSING}，、；：])|\n\s*\n"
 )
 _ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Gen|Col|Lt|vs|cf|No|Fig|[ei]\.[ge]|al))\.$")
-_ENDED = re.compile(rf"[.!?…؟۔।॥።။។{_CJK}][{_CLOSING}]*$")
+_ENDED = re.compile(rf"[{_MARKS}…{_CJK}][{_CLOSING}]*$")
 # A word with the blanks before it, or a character of a script without blanks: Thai, Lao, Burmese, Khmer, Chinese, kana
 _DENSE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"

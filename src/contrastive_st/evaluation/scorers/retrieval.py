@@ -295,7 +295,11 @@ def mean_interval(values: NDArray[np.floating], draws: int = 10_000, seed: int =
         >>> mean, low, high = mean_interval(np.array([0.0, 1.0] * 50))
         >>> mean, 0.39 < low < 0.43, 0.57 < high < 0.61
         (0.5, True, True)
+        >>> mean_interval(np.array([0.5]))
+        (0.5, 0.5, 0.5)
     """
+    if len(values) == 1:  # which scipy refuses
+        return float(values[0]), float(values[0]), float(values[0])
     options = {"n_resamples": draws, "batch": 1000, "method": "percentile"}
     low, high = bootstrap((values,), np.mean, random_state=np.random.default_rng(seed), **options).confidence_interval
     return float(values.mean()), float(low), float(high)

@@ -23,6 +23,12 @@ from contrastive_st.search.values import same, storable
 
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext(%s), %s)"
 _IDS, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
+#: Other folders of a collection and the paths of their files; the names of patterns are not those of folders
+_OF_OTHERS = (
+    "sources AS s WHERE s.collection = f.collection AND s.number = f.source AND f.collection = %(collection)s"
+    f" AND s.number <> %(source)s AND s.mark LIKE '%%{_HASHED}' AND s.name !~ '[*?[]' AND f.file <> ''"
+    " AND s.name || '/' || f.file"
+)
 
 
 class StoreLoader:
@@ -111,6 +117,10 @@ class StoreLoader:
             " GROUP BY f.file HAVING bool_and(f.digest IS NOT DISTINCT FROM now.digest)",
             {**self._key, **_lists(self.files.digests), "deleted": len(self._gone) > 0},
         )
+        others = set(self.store.database.run(self._elsewhere)) if self.kind == _HASHED else set()
+        rows = [
+            row for row in rows if row[0] not in others
+        ]  # a run of that source may have changed them, and not ended
         self._unchanged = {file for file, _, _ in rows}
         total, gone = (int(sum(row[column] for row in rows)) for column in (1, 2))
         return self._unchanged, Counter({"unchanged": total - gone, "deleted": gone})
@@ -137,10 +147,14 @@ class StoreLoader:
             ") AS n WHERE t.id = n.id"
         )
         parameters = (ids + self.first).tolist(), list(map(Jsonb, metadata))
+        # their files are read again if this run does not end, and by other sources that have them
+        forget = "UPDATE _files SET digest = NULL WHERE collection = %s AND ids && %s::bigint[] RETURNING source"
 
         def work(connection: StoreConnection) -> None:
             self.store.at(connection, lock=True).add_types(connection, metadata, self.types)
             connection.execute(statement, parameters)
+            holding = connection.column(forget, (self.store.tables.prefix, parameters[0]))
+            self._restart(connection, {*holding} - {self.number})
 
         if len(ids):
             self.store.database.transact(work)
@@ -336,28 +350,31 @@ class StoreLoader:
         Returns:
             The ids of their documents.
         """
-        others = (  # the names of patterns are not those of folders
-            "sources AS s WHERE s.collection = f.collection AND s.number = f.source AND f.collection = %(collection)s"
-            " AND s.number <> %(source)s AND s.mark LIKE %(hashed)s AND s.name !~ '[*?[]' AND f.file <> ''"
-            " AND s.name || '/' || f.file"
-        )
-        folder = f"{self.source}/"
-        files = [folder + file for file in read]
-        parameters = {**self._key, "hashed": "%" + _HASHED, "folder": folder, "files": files}
+        files = [f"{self.source}/{file}" for file in read]
         if self.sync:
-            there = f"SELECT DISTINCT s.name || '/' || f.file FROM _files AS f, {others} ^@ %(folder)s"
-            for path in connection.column(there, parameters):
-                file = path.removeprefix(folder)
+            for file in self._elsewhere(connection):
+                path = f"{self.source}/{file}"
                 if self.files.are_without(file) and not os.path.lexists(path):  # it may be hidden, or have come since
                     files.append(path)
-        remove = f"DELETE FROM _files AS f USING {others} = ANY(%(files)s) RETURNING f.source, ids"
-        rows = connection.execute(remove.encode(), parameters).fetchall()
-        for begin in (  # what is left to read of these sources is no longer what their runs began with
+        remove = f"DELETE FROM _files AS f USING {_OF_OTHERS} = ANY(%(files)s) RETURNING f.source, ids"
+        rows = connection.execute(remove.encode(), {**self._key, "files": files}).fetchall()
+        self._restart(connection, {source for source, _ in rows})
+        return [id for _, some in rows for id in some]
+
+    def _restart(self, connection: StoreConnection, sources: Set[int]) -> None:
+        """Let runs of other sources that have not ended begin again: their documents are not what they were."""
+        for begin in (
             "UPDATE sources SET run = run + 1 WHERE collection = %s AND number = ANY(%s)",
             "DELETE FROM shards WHERE collection = %s AND source = ANY(%s)",
         ):
-            connection.execute(begin, (self.store.tables.prefix, sorted({source for source, _ in rows})))
-        return [id for _, some in rows for id in some]
+            connection.execute(begin, (self.store.tables.prefix, sorted(sources)))
+
+    def _elsewhere(self, connection: StoreConnection) -> list[str]:
+        """The files in this folder that another source has, by their names here."""
+        folder = f"{self.source}/"
+        statement = f"SELECT DISTINCT s.name || '/' || f.file FROM _files AS f, {_OF_OTHERS} ^@ %(folder)s"
+        paths = connection.column(statement, {**self._key, "folder": folder})
+        return [path.removeprefix(folder) for path in paths]
 
     def _leave_out(self, ids: Ids) -> int:
         """Delete documents that the source still has, but without a vector; return how many there were.

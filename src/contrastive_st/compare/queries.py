@@ -198,8 +198,7 @@ def read_search(
     training = [p for p, copy in zip(rest, copies, strict=True) if not copy and p.title.casefold() not in titles]
     left_out["near copies of documents to find, not tuned on"] = len(rest) - len(training)
     if min(len(asked) / 2, len(training)) < LEAST - LEAST // 5:
-        short = left_out["texts too short for a query and a text"]
-        copied = sum(number for reason, number in left_out.items() if "near copies" in reason or "of another" in reason)
+        short, copied = left_out["texts too short for a query and a text"], len(pairs) - len(held) - len(training)
         advice = (
             f"about {max(3 * LEAST, _needed(documents, asked, training)):,} such documents would do: {LEAST} queries "
             f"to choose a model, {LEAST} to confirm it, and {LEAST} texts to tune on"

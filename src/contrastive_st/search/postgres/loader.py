@@ -118,9 +118,8 @@ class StoreLoader:
             {**self._key, **_lists(self.files.digests), "deleted": len(self._gone) > 0},
         )
         others = set(self.store.database.run(self._elsewhere)) if self.kind == _HASHED else set()
-        rows = [
-            row for row in rows if row[0] not in others
-        ]  # a run of that source may have changed them, and not ended
+        # what another source has may be changed by a run of it that has not ended
+        rows = [row for row in rows if row[0] not in others]
         self._unchanged = {file for file, _, _ in rows}
         total, gone = (int(sum(row[column] for row in rows)) for column in (1, 2))
         return self._unchanged, Counter({"unchanged": total - gone, "deleted": gone})

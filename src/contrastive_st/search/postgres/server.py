@@ -158,9 +158,7 @@ class EmbeddedServer:
         with suppress(OSError), open(log, "rb") as file:
             file.seek(written)
             output = file.read().decode(errors="replace") or output
-        lines = output.splitlines()
-        lines = [line for line in lines if "FATAL" in line] or lines or ["no message"]
-        raise InputError(f"the database in {self.folder} does not start: {lines[-1]}")
+        raise InputError(f"the database in {self.folder} does not start: {_cause(output)}")
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -202,9 +200,7 @@ class EmbeddedServer:
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
         code, output = self._run(new, "initdb", "--auth=trust", "-U", "postgres", *locale, "-D", ".")
         if code:
-            lines = output.splitlines() or ["no message"]
-            cause = next((line for line in lines if re.search("error|FATAL|could not", line)), lines[-1])
-            raise InputError(f"cannot create a database in {self.folder}: {cause}")
+            raise InputError(f"cannot create a database in {self.folder}: {_cause(output)}")
         with open(new / "postgresql.conf", "a") as file:
             file.write(_SETTINGS)
         os.replace(new, self.pgdata)
@@ -266,6 +262,12 @@ class EmbeddedServer:
             )  # fmt: skip
             output.seek(0)
             return done.returncode, output.read().decode("utf-8", "replace")
+
+
+def _cause(output: str) -> str:
+    """The line of a program's output that says why it failed; others about its clean-up may come after it."""
+    lines = output.splitlines() or ["no message"]
+    return next((line for line in reversed(lines) if re.search("FATAL|error:|could not", line)), lines[-1])
 
 
 def _lock_file(path: Path) -> IO[str]:

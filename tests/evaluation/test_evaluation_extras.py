@@ -11,6 +11,7 @@ import pytest
 import torch
 from datasets import Dataset
 from evaluation_files import bag_of_words, write, write_all
+from refusals import refusal
 
 from contrastive_st import BertForCL, InputError, SentenceEncoder, paraphrase_mining
 from contrastive_st.evaluation.cli import Evaluate
@@ -19,7 +20,7 @@ from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, neare
 from contrastive_st.evaluation.suite import SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
-from contrastive_st.models.protocol import as_encoder, with_options
+from contrastive_st.models.protocol import FunctionEncoder, as_encoder, with_options
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.vectors import cosine
 
@@ -122,6 +123,14 @@ def test_an_object_with_encode_keeps_its_similarity_and_prompts():
     assert adapter.encode([{"text": ["ab"]}], task_metadata=task, prompt_type="query").tolist() == [[6, 0]]
     assert float(adapter.similarity([[2.0]], [[3.0]])) == 6.0
     assert with_options(as_encoder(Own()), truncate_dim=1).similarity_fn_name == "dot"
+
+
+@pytest.mark.parametrize("made", [bag_of_words, types.SimpleNamespace(encode=bag_of_words), FunctionEncoder("a", list)])
+def test_a_function_has_no_options_of_a_checkpoint(made):
+    for options in ({"pooling": "mean"}, {"precision": "bf16"}, {"max_length": 8}):
+        with refusal(f"is a function has no option {next(iter(options))}; leave it out"):
+            as_encoder(made, **options)
+    assert as_encoder(made, precision="fp32", pooling=None, device="cpu")
 
 
 def tensors(texts):

@@ -175,21 +175,19 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
         source: a function from texts to vectors, an object with a method `encode` that is one, such as a `StaticModel`
             of model2vec, or what `open_encoder` opens, such as a folder or a `SentenceTransformer`.
         name: its name in reports.
-        options: options of `open_encoder`.
+        options: options of `open_encoder`; a function has none but `device`, which it need not obey.
 
     Returns:
         The encoder.
 
     Raises:
-        InputError: as for `SentenceEncoder`.
+        InputError: as for `SentenceEncoder`, or options for a function.
 
     Example:
         >>> import numpy as np
         >>> as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
         array([[2., 1.]])
     """
-    if isinstance(source, FunctionEncoder):
-        return source
     opened = (str, Path, StaticVectors, SentenceEncoder)
     if source is None or isinstance(source, opened):
         return SentenceEncoder(source, name=name, **options)
@@ -198,6 +196,10 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
 
         if not (is_sentence_transformer(source) and recorded_modules(source).needs_sentence_transformers):
             return SentenceEncoder(source, name=name, **options)
+    if given := [key for key, value in options.items() if key != "device" and value not in (None, "fp32")]:
+        raise InputError(f"a model that is a function has no option {given[0]}; leave it out")
+    if isinstance(source, FunctionEncoder):
+        return source
     if not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
     query, document = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))

@@ -6,6 +6,7 @@ An evaluation during training does not change the training: the final weights ar
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -162,8 +163,15 @@ def run(
                 raise result
             logger.warning(f"{task.name} is not run: {result}")
             result = [not_run(task, str(result))]
-        scores += [replace(score, **about) for score in result]
+        scores += [replace(score, **about, **_undefined(score)) for score in result]
     return scores
+
+
+def _undefined(score: Score) -> dict[str, Any]:
+    """What to change of a score that is NaN or infinite, which JSON cannot hold and a mean must not."""
+    values = {"value": score.value, "deviation": score.deviation}
+    changes: dict[str, Any] = {name: None for name, x in values.items() if x is not None and not math.isfinite(x)}
+    return changes | ({"note": f"undefined: the scorer returned {score.value}"} if "value" in changes else {})
 
 
 def not_run(task: Task, why: str) -> Score:

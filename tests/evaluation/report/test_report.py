@@ -1,14 +1,18 @@
 """A report on disk: whole, read back equal, its names shown and never run."""
 
 import json
+import math
 import sys
 
+import numpy as np
 import pytest
 
 from contrastive_st.errors import one_line
+from contrastive_st.evaluation import evaluate
+from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
-from contrastive_st.evaluation.tasks import beir_task, tasks
+from contrastive_st.evaluation.tasks import beir_task, own_task, tasks
 from contrastive_st.plots import training_curve_png
 
 NASTY = "<img src=x onerror=alert(1)>|$x_{$ [a](javascript:b) `c`"
@@ -47,6 +51,19 @@ def test_what_is_no_report_is_told_in_one_line(tmp_path, text):
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Python says what is wrong, and the line has the file
         Report.read(tmp_path / "report.json")
     assert "report.json" in one_line(caught.value)
+
+
+def test_a_score_that_is_not_a_number_is_null(tmp_path):
+    scored = [Score("mine", "test", name, value, deviation=value) for name, value in (("a", math.nan), ("b", 0.5))]
+    task = own_task("mine", "pairs", lambda: Splits({}), lambda splits, embed: scored, "a")
+    report = evaluate([lambda texts: np.ones((len(texts), 2))], [task], ".")
+    report.save(tmp_path)
+    json.loads((tmp_path / "report.json").read_text(), parse_constant=pytest.fail)
+    read = Report.read(tmp_path / "report.json")
+    assert read.scores == report.scores
+    assert [(f.value, f.deviation, f.note) for f in read.scores] == [
+        (None, None, "undefined: the scorer returned nan"), (0.5, 0.5, ""),
+    ]  # fmt: skip
 
 
 def test_names_are_shown_and_are_no_markup(report, tmp_path):

@@ -109,6 +109,7 @@ def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
         (["--lora_r", "2", "--lora_target_modules", "nothing"], "lora_target_modules nothing"),
         (["--lora_r", "2", "--model_name_or_path", "static-minilm"], "LoRA needs an encoder of transformers"),
         (["--bidirectional", "true"], "bidirectional is for qwen2, "),
+        (["--lora_r", "2", "--push_to_hub", "true"], "the base of the adapter is a folder, "),
     ],
 )
 def test_bad_input_is_one_line(folder, capsys, flags, words):

@@ -79,17 +79,23 @@ class Publisher(TrainerCallback):
 
         Raises:
             InputError: the Hub refuses, or the repository is that of an adapter's base, or a public one that should
-                be private.
+                be private; or the base is a folder.
         """
         from contrastive_st.hub.push import check_base, ready_repo
 
+        base = adapter_base(self.trainer.core)
+        if base and Path(base).is_absolute():  # the push after the run would refuse it
+            raise InputError(
+                f"the base of the adapter is a folder, {base}, which others cannot open: push it, and give its Hub "
+                "name as model_name_or_path; or train without push_to_hub, and merge the adapter before you push it"
+            )
         if self.trainer.is_world_process_zero():
             name = self.trainer.args.hub_model_id or Path(str(self.trainer.args.output_dir)).absolute().name
             with hub_errors(name):
                 api = HfApi(token=token or self.trainer.args.hub_token)
                 asked = self.trainer.args.hub_private_repo if private is None else private
                 self.trainer.hub_model_id = ready_repo(api, name, asked)
-                check_base(adapter_base(self.trainer.core), self.trainer.hub_model_id, self.trainer.args.hub_revision)
+                check_base(base, self.trainer.hub_model_id, self.trainer.args.hub_revision)
             self.trainer.push_in_progress = None
 
     def create_card(

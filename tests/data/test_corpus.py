@@ -222,3 +222,9 @@ def test_raw_text_in_another_encoding_is_read_with_a_line(tmp_path, caplog):
     lines = list(numbered_lines(tmp_path / "a.txt"))
     assert lines == [(1, "Crème brûlée et café"), (2, ""), (3, "Une tarte à la crème très légère, déjà prête")]
     assert "not UTF-8: read as cp1252" in caplog.text
+
+
+def test_the_splits_of_a_folder_that_are_not_read_are_logged_once(tokenizer, tmp_path, caplog):
+    folder = put(tmp_path, "files", {"train.txt": "a cat\na dog\n", "validation.txt": "a mat\n"})
+    assert [len(SentenceCorpus(str(folder), tokenizer, 8)) for _ in range(2)] == [2, 2]
+    assert caplog.text.count("files: only split train is read, not validation") == 1

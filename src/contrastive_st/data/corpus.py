@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -17,14 +18,16 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.profile import Record, as_text
 from contrastive_st.data.reading import Table, files_of
-from contrastive_st.data.reading.content import check_file, format_of, numbered_lines
-from contrastive_st.data.reading.sources import Source
+from contrastive_st.data.reading.content import check_file, format_of, numbered_lines, path_of
+from contrastive_st.data.reading.sources import Source, splits_note
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write, write_errors
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.tokens import prompt_length, token_ids
+
+logger = logging.getLogger(__name__)
 
 # --- The order in which a corpus is read: blocks of neighbouring rows, in another order each epoch.
 
@@ -107,7 +110,10 @@ def block_files(paths: Source, text_column: str, document_column: str | None) ->
 
     One is made of each file of `paths`.
     """
-    for path in files_of([paths] if isinstance(paths, (str, Path)) else paths) or []:
+    names = [paths] if isinstance(paths, (str, Path)) else paths
+    files = files_of(names) or []
+    _log_splits(*map(path_of, names))
+    for path in files:
         facts = check_file(path, path)
         inputs = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
         target = cache_file(f"corpus-{Hasher.hash(inputs)}.arrow")
@@ -115,6 +121,13 @@ def block_files(paths: Source, text_column: str, document_column: str | None) ->
             if not target.exists():
                 _write(_sentences(path, text_column, document_column), target, str(path))
         yield str(target)
+
+
+@lru_cache
+def _log_splits(*paths: Path) -> None:
+    """Log, once for a corpus that is read several times, which splits of its folders are not read."""
+    if note := splits_note(filter(Path.is_dir, paths)):
+        logger.warning(f"{' '.join(map(str, paths))}: {note}")
 
 
 def blocks(file: str | Path) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -254,3 +254,9 @@ def splits_of(path: Path) -> list[str]:
             return list(read_json(path / _SPLITS_SAVED, dict)["splits"])
         files = {} if is_saved(path) or not path.is_dir() else files_by_split(path)
         return sorted({*files} - {""})
+
+
+def splits_note(folders: Iterable[Path]) -> str:
+    """Which splits of folders are not read, where none is asked for; "" if there are no others than `train`."""
+    others = sorted({other for folder in folders for other in splits_of(folder)} - {"train"})
+    return f"only split train is read, not {', '.join(others)}" if others else ""

@@ -94,9 +94,8 @@ def open_table(
         table = parts[0] if len(parts) == 1 else _joined(parts, shown)
         if all(path.suffix == ".parquet" for path in files) and not any(partitions):
             table = _with_read_columns(table, files)
-    others = sorted({other for folder in folders for other in sources.splits_of(folder)} - {split})
-    if others and asked is None:
-        table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
+    if asked is None and (note := sources.splits_note(folders)):
+        table = replace(table, notes=(*table.notes, note))
     table = table if table.delimited and columns else plain_rows(table)
     return table.logged() if table.notes else table
 

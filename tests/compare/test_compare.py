@@ -80,6 +80,15 @@ def test_the_first_line_of_a_file_a_block_or_a_row_finds_the_rest(layout, tmp_pa
     assert search.relevant == [[i] for i in range(len(search.queries))]
 
 
+@pytest.mark.parametrize("pattern", ["", "*.csv"])
+def test_a_folder_of_tables_is_read_as_one_table(pattern, table, tmp_path):
+    rows = list(documents(400))
+    for number in range(2):
+        write_table(tmp_path / f"{number}.csv", rows[200 * number : 200 * (number + 1)])
+    parts, one = (read_search(source, ["title", "body"]) for source in (str(tmp_path / pattern), table))
+    assert (parts.queries, parts.documents, parts.made) == (one.queries, one.documents, one.made)
+
+
 def test_pairs_that_are_labelled_0_are_none(tmp_path):
     rows = [(i % 2, *row) for i, row in enumerate(documents(800))]
     names = ("is_duplicate", "question1", "question2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import itertools
 import math
@@ -9,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from contrastive_st.data import DocPair, installed_docs
 from contrastive_st.data.documentation import near_copies, near_pairs, unique_pairs
 from contrastive_st.data.profile import is_blank, items_of, number_of, simple
-from contrastive_st.data.reading import is_saved, open_table
+from contrastive_st.data.reading import TABLES, is_saved, open_table
 from contrastive_st.data.reading.content import decode, format_of, open_bytes, path_of
 from contrastive_st.data.roles import ANCHOR, LABEL, POSITIVE, TEXT, leave_out, table_roles
 from contrastive_st.errors import InputError
@@ -233,7 +235,8 @@ def _title(cells: Mapping[str, object]) -> str:
 def _documents(source: str, columns: Sequence[str] | None, report: Report) -> Iterator[_Read]:
     """The documents of a source, each with the query that it gives."""
     path = path_of(source)
-    if format_of(path) in READERS or (path.is_dir() and not is_saved(path)) or {*"*?["} & {*path.name}:
+    several = (path.is_dir() and not is_saved(path)) or bool({*"*?["} & {*path.name})
+    if format_of(path) in READERS or (several and not _are_tables(path)):
         for document in open_corpus(source, lines=False).read(report):
             name = document.file or str(document.metadata.get("id", document.row))
             yield _Read(_title(document.metadata), document.text, name)
@@ -266,6 +269,13 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
         elif text:
             asked = names[ANCHOR] if POSITIVE in names else ""
             yield _Read(query if asked else "", text, str(cells.get("id", number)), asked, column)
+
+
+def _are_tables(path: Path) -> bool:
+    """Whether a folder or a pattern is of tables of one format, which are read as one."""
+    files = path.rglob("*") if path.is_dir() else map(Path, glob.glob(str(path), recursive=True))
+    formats = {format_of(file) for file in files if file.is_file() and not file.name.startswith((".", "_"))}
+    return len(formats) == 1 and formats <= {*TABLES} - {".txt"}
 
 
 def _text(cell: object) -> str:

@@ -21,6 +21,7 @@ and the task `package` is to predict which of four packages a paragraph comes fr
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,11 +84,17 @@ class CERTArguments(ScriptArguments):
         default=3,
     )
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield one translation model of two, and settings of a fine-tuning that there is not."""
+        if bool(self.translate_there) != bool(self.translate_back):
+            yield "give both --translate_there and --translate_back, or neither"
+        if self.task is None:
+            yield from self.unused("without --task", "eval_data", "label_samples", "task_epochs", "task_learning_rate",
+                                   "task_batch_size", "task_seeds")  # fmt: skip
+
 
 def read_views(data: TextArguments, own: CERTArguments, folder: Path):
     """Two columns of text: those of the file, or its sentences and their translations there and back."""
-    if bool(own.translate_there) != bool(own.translate_back):
-        raise InputError("give both --translate_there and --translate_back, or neither")
     if own.translate_there is None:
         pairs, roles = read_examples(data.train_file, data.columns, strict=data.strict)
         if len(roles.texts) != 2:

@@ -23,6 +23,7 @@ Without files it runs offline, on the Python documentation of this machine, with
 
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,9 +63,10 @@ DEFAULTS = {
     "num_train_epochs": 80,
     "logging_steps": 50,
 }
-#: What a student made of layers of the teacher does not have: another start, prompts, an adapter
+#: What a student made of layers of the teacher does not have: another start or size, prompts, an adapter
 NOT_OF_LAYERS = (
     "model_name_or_path", "prompts", "default_prompt_name", "include_prompt", "new_head", "bidirectional", "lora_r",
+    "num_layers", "hidden_size", "vocab_size",
 )  # fmt: skip
 
 
@@ -94,6 +96,11 @@ class DistillArguments(ScriptArguments):
     layers: list[int] | None = option(
         "Layers of the teacher that the student starts from; by default the student is a new encoder."
     )
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield the pooling of a teacher that there is not."""
+        if self.teacher is None:
+            yield from self.unused("without --teacher", "teacher_pooling")
 
 
 def open_teacher(own: DistillArguments, texts: list[str]):

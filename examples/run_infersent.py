@@ -18,6 +18,7 @@ A tenth of the first texts is held out for the dev accuracy, and another tenth f
 """
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -80,6 +81,11 @@ class InferSentArguments(ScriptArguments):
         "Size of the hidden layers of the classifier; 0: a linear classifier.", default=512
     )
     max_length: Count = option("Maximum length of a sentence, in words.", default=50)
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield a dimension with vectors that have one."""
+        if self.word_vectors:
+            yield from self.unused("with --word_vectors", "embedding_size")
 
 
 class DevDecay(TrainerCallback, ExportableState):

@@ -15,6 +15,7 @@ saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is c
 import itertools
 import sys
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -51,12 +52,18 @@ class MLMArguments(ScriptArguments):
     )
     max_train_samples: Count | None = option("Train only on this many sentences, the first ones.")
     model_name_or_path: str | None = option("BERT to continue from; by default from scratch.")
-    vocab_size: Count = option(
-        "Vocabulary size; the word pieces are learned from every fourth sentence.", default=16_000
+    vocab_size: Count | None = option(
+        "Vocabulary size of a BERT from scratch; by default 16000. The word pieces are learned from every fourth "
+        "sentence."
     )
     block_size: Annotated[int, Ge(4)] = option("Number of tokens per block.", default=64)
     num_layers: CountOrZero | None = option("Number of layers; by default 3, or all of the BERT to continue from.")
-    hidden_size: Count = option("Hidden size of a BERT from scratch.", default=256)
+    hidden_size: Count | None = option("Hidden size of a BERT from scratch; by default 256.")
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield sizes of a new BERT with one to continue from."""
+        if self.model_name_or_path:
+            yield from self.unused("with --model_name_or_path", "vocab_size", "hidden_size")
 
 
 DEFAULTS = {
@@ -125,8 +132,9 @@ def open_model(args: MLMArguments, texts: Dataset, column: str) -> tuple[BertFor
         tokenizer.model_max_length = args.block_size
         return model, tokenizer
     sample = texts.select(range(0, len(texts), 4)).iter(10_000)
-    tokenizer = train_wordpiece((t for batch in sample for t in batch[column]), args.vocab_size, args.block_size)
-    config = scripts.small_bert(len(tokenizer), args.hidden_size, args.num_layers or 3, args.block_size)
+    words = (text for batch in sample for text in batch[column])
+    tokenizer = train_wordpiece(words, args.vocab_size or 16_000, args.block_size)
+    config = scripts.small_bert(len(tokenizer), args.hidden_size or 256, args.num_layers or 3, args.block_size)
     config.attention_probs_dropout_prob = 0.1
     return BertForMaskedLM(config), tokenizer
 

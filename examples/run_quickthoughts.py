@@ -141,14 +141,19 @@ class QuickThoughtsArguments(ScriptArguments):
     max_length: Count = option("Maximum length of a sentence, in words.", default=30)
     idf_sentences: Count = option("Number of sentences from which IDF is computed.", default=200_000)
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield a use of word vectors without any, and a dimension with vectors that have one."""
+        if self.word_vectors is None and self.word_vectors_use != "trained":
+            yield f"--word_vectors_use {self.word_vectors_use} needs a file of vectors; give --word_vectors"
+        if self.word_vectors not in (None, "corpus"):
+            yield from self.unused("with a file of --word_vectors", "embedding_size")
+
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, QuickThoughtsArguments, SuiteArguments, ContrastiveTrainingArguments)
     data, own, suite, training = scripts.start(groups, DEFAULTS, argv)
     if own.word_weights not in (None, "sif"):
         raise InputError(f"--word_weights {own.word_weights} is unknown; give sif, or leave it out")
-    if own.word_vectors is None and own.word_vectors_use != "trained":
-        raise InputError(f"--word_vectors_use {own.word_vectors_use} needs a file of vectors; give --word_vectors")
 
     # data: sentences in order, read from disk while training
     files, heldout = scripts.corpus_files(data.train_file, training)

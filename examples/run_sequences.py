@@ -16,6 +16,7 @@ which need no training.
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,10 +94,13 @@ class SequenceArguments(ScriptArguments):
     )
     indel: Share = option("Generated data: insertions per letter; deletions are equally frequent.", default=0.02)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def conflicts(self) -> Iterator[str]:
+        """Yield unknown pairs, and settings of generated data with a file."""
         if self.pairs not in (None, *PAIRS):
-            raise InputError(f"unknown pairs {self.pairs!r}; choose one of {', '.join(PAIRS)}")
+            yield f"unknown pairs {self.pairs!r}; choose one of {', '.join(PAIRS)}"
+        if self.fasta:
+            names = "families", "members", "length", "substitution", "conservative", "indel"
+            yield from self.unused("with --fasta", *names)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -31,8 +31,8 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.options import CountOrZero, Finite, NotNegative, Positive, Share, option
-from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
+from contrastive_st.options import CountOrZero, Finite, Positive, option
+from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ValidationArguments, WordsLossArguments
 
 DEFAULTS = {
     "output_dir": "out/simcse",
@@ -44,7 +44,7 @@ DEFAULTS = {
 
 
 @dataclass
-class SimCSEArguments(ScriptArguments):
+class SimCSEArguments(WordsLossArguments):
     """The loss and the head of SimCSE."""
 
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
@@ -56,9 +56,6 @@ class SimCSEArguments(ScriptArguments):
         "Use the projection head only in training, not for the final embedding. By default on if the data has single "
         "texts, as in the paper."
     )
-    do_mlm: bool = option("Add a masked-language-model loss.", default=False)
-    mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
-    mlm_probability: Share = option("Share of the tokens that are masked and predicted, with do_mlm.", default=0.15)
     shuffle_buffer: CountOrZero = option(
         "Read a .parquet or .txt file with one text column from disk while training, through a shuffle buffer of this "
         "many sentences, such as 10000. 0: all rows are tokenized first, and the whole file is shuffled.",

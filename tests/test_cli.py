@@ -177,6 +177,32 @@ def test_a_bad_argument_of_a_script_is_one_line(args, words, capsys, tmp_path):
     assert words in refused(capsys, "train", "simcse", *given)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("train simcse --model_name_or_path m --num_layers 2", "--num_layers has no effect with --model_name_or_path"),
+        ("train mlm --model_name_or_path m --hidden_size 256", "--hidden_size has no effect with --model_name_or_path"),
+        ("train simcse --mlm_weight 0.2", "--mlm_weight has no effect without --do_mlm"),
+        ("train distill --teacher_pooling cls", "--teacher_pooling has no effect without --teacher"),
+        ("train sequences --fasta a.fasta --members 2", "--members has no effect with --fasta"),
+        ("train infersent --word_vectors w.txt --embedding_size 8", "--embedding_size has no effect with"),
+        ("train quickthoughts --word_vectors w.txt --embedding_size 8", "--embedding_size has no effect with"),
+        ("train cert --task_seeds 2", "--task_seeds has no effect without --task"),
+        ("search cats --rerank_top 9", "--rerank_top has no effect without --rerank"),
+        ("compare --installed_docs --rerank_top 9", "--rerank_top has no effect without --rerank"),
+        ("index --installed_docs --columns title", "--columns has no effect with --installed_docs"),
+        ("distill t --train_file a.txt -o out --max_length 9", "--max_length has no effect with --student static"),
+        ("distill t --student layers=0 --train_file a.txt -o out --dim 9", "--dim has no effect with --student layers"),
+        ("distill t --train_file a.txt -o out --temperature 1", "--temperature has no effect without --pairs"),
+        ("mine pairs.csv -o out.csv --corpus_column c", "corpus_column c is for a corpus"),
+        ("classify a.txt --train_file b.csv --num_epochs 3", "--num_epochs has no effect without --tune"),
+    ],
+)
+def test_an_option_that_would_not_be_read_is_refused(command, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert words in refused(capsys, *command.split())
+
+
 SCRIPTS = [name for name in script_files() if name]
 SCRIPTS_WITH = {
     "dropout": ["simcse", "quickthoughts"],

@@ -19,7 +19,7 @@ import math
 import numbers
 import operator
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import chain
 from pathlib import Path
@@ -241,6 +241,17 @@ class Options:
     def conflicts(self) -> Iterable[str]:
         """Yield what is wrong with several fields together, as lines for an error; the first one is raised."""
         return ()
+
+    def unused(self, where: str, *names: str) -> Iterator[str]:
+        """Yield a line for each of some fields that is not at its default: in `conflicts`, for what is never read.
+
+        Args:
+            where: when it is never read, such as `without --tune`.
+            names: the fields.
+        """
+        for name in names:
+            if getattr(self, name) != getattr(type(self), name):
+                yield f"--{name} has no effect {where}; leave it out"
 
 
 # --- Fields as flags.

@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from scripts import load
+from scripts import load, tiny
 
 import few_labels
 from back_translation import Translator, back_translate, write_pairs
@@ -87,10 +87,10 @@ def test_a_translation_model_is_opened_without_its_code_and_its_pickles(translat
 
 
 TINY = [
-    "--hidden_size", "16", "--num_layers", "1", "--max_length", "16", "--task_epochs", "1", "--task_seeds", "2",
-    "--label_samples", "40", "--max_steps", "3", "--per_device_train_batch_size", "8", "--momentum_queue", "16",
-    "--disable_tqdm", "true", "--bf16", "false",
+    "--hidden_size", "16", "--num_layers", "1", "--max_length", "16", "--max_steps", "3",
+    "--per_device_train_batch_size", "8", "--momentum_queue", "16", "--disable_tqdm", "true", "--bf16", "false",
 ]  # fmt: skip
+TASK = ["--task", "TREC", "--task_epochs", "1", "--task_seeds", "2", "--label_samples", "40"]
 
 
 def trec(folder):
@@ -108,7 +108,7 @@ def test_both_stages_from_ready_pairs(tmp_path, capsys):
     write_pairs(pairs, tmp_path / "pairs.csv")
     data = trec(tmp_path / "data")
     found = load("run_cert").main([
-        "--train_file", str(tmp_path / "pairs.csv"), "--task", "TREC", "--eval_data", str(data),
+        "--train_file", str(tmp_path / "pairs.csv"), *TASK, "--eval_data", str(data),
         "--output_dir", str(tmp_path / "out"), *TINY,
     ])  # fmt: skip
     assert set(found) >= {"TREC fine-tuned", "TREC CERT, then fine-tuned"}
@@ -147,8 +147,8 @@ def test_both_stages_of_every_base_and_training(kind, flags, bert_config, tokeni
 
     monkeypatch.setattr(few_labels.Trainer, "train", whole)
     found = script.main([
-        "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(base), "--task", "TREC", "--eval_data",
-        str(trec(tmp_path / "data")), "--output_dir", str(tmp_path / "out"), *TINY, *flags.split(),
+        "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(base), *TASK, "--eval_data",
+        str(trec(tmp_path / "data")), "--output_dir", str(tmp_path / "out"), *TINY[4:], *flags.split(),
     ])  # fmt: skip
     assert (tmp_path / "out" / "task.json").is_file()
     assert found["TREC fine-tuned, sd"] >= 0
@@ -176,9 +176,9 @@ def test_a_task_that_cannot_be_is_refused_before_anything_long(flags, words, tmp
     monkeypatch.setattr(script, "Translator", lambda *_: pytest.fail("translated first"))
     monkeypatch.setattr(script.scripts, "finish", lambda *_: pytest.fail("trained first"))
     data = ["--eval_data", str(trec(tmp_path / "data"))]
-    given = ["--train_file", str(tmp_path / "pairs.csv"), "--task", "TREC", "--output_dir", str(tmp_path / "out")]
+    given = ["--train_file", str(tmp_path / "pairs.csv"), *TASK, "--output_dir", str(tmp_path / "out")]
     with pytest.raises((InputError, ValueError), match=words):
-        script.main([*given, *data, *TINY, *flags])
+        script.main([*given, *data, *tiny(*flags, flags=TINY)])
 
 
 @pytest.mark.allow_warnings

@@ -4,14 +4,14 @@ import json
 
 import pytest
 from refusals import refusal
-from scripts import TINY, load
+from scripts import load, tiny
 
 from conftest import SENTENCES
 from contrastive_st import InputError, SentenceEncoder
 
 
 def run(*args, text_file, output):
-    return load("run_simcse").main(["--train_file", str(text_file), *TINY, "--output_dir", str(output), *args])
+    return load("run_simcse").main(["--train_file", str(text_file), *tiny(*args), "--output_dir", str(output)])
 
 
 def test_a_text_file_becomes_a_checkpoint_with_a_curve(text_file, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refusal
-from scripts import TINY, load
+from scripts import load, tiny
 
 from conftest import SENTENCES
 from contrastive_st import InputError, SentenceEncoder
@@ -16,7 +16,7 @@ NAMES = {1: ["text"], 2: ["question", "answer"], 3: ["question", "answer", "nega
 
 
 def run(*args, text_file, output):
-    return load("train").main(["--train_file", str(text_file), *TINY, "--output_dir", str(output), *args])
+    return load("train").main(["--train_file", str(text_file), *tiny(*args), "--output_dir", str(output)])
 
 
 def table(path, num_columns):
@@ -112,12 +112,12 @@ def test_prompts_are_trained_with_saved_and_found_again(num_columns, flags, befo
 def test_every_script_of_texts_trains_them_with_their_prompt(script, flags, tmp_path, prompts_read):
     path = tmp_path / "t.txt"
     path.write_text("\n".join(SENTENCES * 4))
-    given = ["--train_file", str(path), *TINY]
+    given = ["--train_file", str(path)]
     named = ["--prompts", "topic=old town: ", "--default_prompt_name", "topic"]
-    load(script).main([*given, *flags.split(), *named, "--output_dir", str(tmp_path / "out")])
+    load(script).main([*given, *tiny(*flags.split(), *named), "--output_dir", str(tmp_path / "out")])
     base = ["--model_name_or_path", str(tmp_path / "out")]  # which records them
     flags = flags.partition(" --include_prompt")[0]
-    load(script).main([*given, *flags.split(), *base, "--output_dir", str(tmp_path / "again")])
+    load(script).main([*given, *tiny(*flags.split(), *base), "--output_dir", str(tmp_path / "again")])
     assert {views[0] for views in prompts_read} == {"old town :"}
     assert len(prompts_read) == 6
 

@@ -13,6 +13,11 @@ TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_si
 TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none"]
 
 
+def tiny(*args, flags=TINY):
+    """`flags` and further ones; the first four are the size of a new encoder, which one to start from has."""
+    return [*flags[4 * ("--model_name_or_path" in args) :], *args]
+
+
 def load(name, folder=EXAMPLES):
     """The module of `examples/NAME.py`, run anew, without its `main`."""
     spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")

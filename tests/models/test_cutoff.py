@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 from safetensors.torch import load_file
-from scripts import TINY, load
+from scripts import load, tiny
 from transformers import AutoConfig
 
 from conftest import SENTENCES
@@ -129,7 +129,7 @@ def test_a_folder_says_what_it_was_trained_with_and_the_next_one_what_it_was(tmp
     (tmp_path / "pairs.csv").write_text(
         "\n".join(["anchor,positive", *(f"{a},{b}" for a, b in pairwise(SENTENCES * 3))])
     )
-    given = ["--train_file", str(tmp_path / "pairs.csv"), *TINY, "--save_steps", "2", "--loss", "info_nce"]
+    given = ["--train_file", str(tmp_path / "pairs.csv"), "--save_steps", "2", "--loss", "info_nce"]
     flags = ["--cutoff", "token", "--cutoff_ratio", "0.3", "--do_mlm", "true", "--output_dir", str(tmp_path / "cut")]
 
     def card_of(name):
@@ -139,18 +139,18 @@ def test_a_folder_says_what_it_was_trained_with_and_the_next_one_what_it_was(tmp
         assert {name: config["contrastive"][name] for name in ("cutoff", "do_mlm")} == {"cutoff": None, "do_mlm": False}
         return training["method"], added, write_card(folder).read_text()
 
-    load("run_cutoff").main([*given, *flags])
+    load("run_cutoff").main([*tiny(*given), *flags])
     method, added, card = card_of("cut")
     assert (method, added) == ("Cutoff", {"do_mlm": True, "mlm_weight": 0.1, "cutoff": "token", "cutoff_ratio": 0.3})
     assert "method: Cutoff." in card
     weights = load_file(tmp_path / "cut" / "model.safetensors")
-    load("run_cutoff").main([*given, *flags, "--resume_from_checkpoint", str(tmp_path / "cut" / "checkpoint-2")])
+    load("run_cutoff").main([*tiny(*given), *flags, "--resume_from_checkpoint", str(tmp_path / "cut" / "checkpoint-2")])
     assert card_of("cut")[:2] == (method, added)
     resumed = load_file(tmp_path / "cut" / "model.safetensors")
     assert all(torch.equal(weights[name], resumed[name]) for name in weights)
     for output, base in {"next": "cut", "other": "cut/checkpoint-2"}.items():
         own = ["--model_name_or_path", str(tmp_path / base), "--output_dir", str(tmp_path / output)]
-        load("train").main([*given, *own])
+        load("train").main(tiny(*given, *own))
         method, added, card = card_of(output)
         assert (method, added) == ("InfoNCE on pairs", {"do_mlm": False})
         assert "Cutoff" not in card

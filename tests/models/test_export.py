@@ -242,7 +242,7 @@ def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path
     assert not (tmp_path / "x").exists()
     assert "runs only on the cpu" in error_of(capsys, "similarity", "a", "b", "-m", exported, "--device", "cuda")
     asked = ["export", dense, "--format", "onnx", "--calibration", "texts.txt", "--output", tmp_path / "y"]
-    assert "give --int8" in error_of(capsys, *asked)
+    assert "without --int8" in error_of(capsys, *asked)
 
 
 def test_a_damaged_graph_is_one_line(exported, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refusal
-from scripts import load
+from scripts import load, tiny
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -156,9 +156,8 @@ def test_no_other_loss_can_be_made_of_it(bert_config, batch):
 
 
 def run(text_file, output, *args):
-    load("run_tsdae").main(
-        ["--train_file", str(text_file), "--output_dir", str(output), *TINY, "--deletion_ratio", "0.6", *args]
-    )
+    given = ["--train_file", str(text_file), "--output_dir", str(output), "--deletion_ratio", "0.6"]
+    load("run_tsdae").main([*given, *tiny(*args, flags=TINY)])
 
 
 @pytest.mark.allow_warnings  # transformers says that a finished encoder has no head over the vocabulary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -80,6 +80,12 @@ class Classify(TuningSettings):
     )  # fmt: skip
     pooling: str | None = option(POOLING_HELP)
     show_progress_bar: bool = field(init=False, default_factory=progress_is_shown)
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield settings of a training that there is not."""
+        if not (self.tune or self.head == "differentiable"):
+            names = "sampling_strategy", "num_epochs", "max_steps", "batch_size", "learning_rate"
+            yield from self.unused("without --tune", *names)
 
     def __call__(self) -> None:
         """Learn from labelled texts, evaluate, and label texts, as far as files are given for each."""

@@ -57,6 +57,8 @@ class Compare(StoreCommand):
         """Yield a number of sources other than one."""
         if bool(self.corpus) + self.installed_docs + bool(self.collection) != 1:
             yield "give a corpus: a file, a folder, a data set, --installed_docs, or --collection (only one of them)"
+        if not self.rerank:
+            yield from self.unused("without --rerank", "rerank_top")
 
     def run(self) -> None:
         """Compare, print the table, and write the page; an earlier page and its model stay until all is computed."""

@@ -207,8 +207,8 @@ class Export(Options):
 
     def conflicts(self) -> Iterator[str]:
         """Yield an option without effect."""
-        if self.calibration and not self.int8:
-            yield "--calibration has no effect without --int8; give --int8 too"
+        if not self.int8:
+            yield from self.unused("without --int8", "calibration")
 
     def __call__(self) -> None:
         """Run the command."""

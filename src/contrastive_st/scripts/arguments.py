@@ -111,10 +111,11 @@ class EncoderArguments(ScriptArguments):
         "BertForMaskedLM)."
     )
     bidirectional: bool | None = option("Let a decoder attend in both directions; by default as set in its config.")
-    num_layers: CountOrZero = option("Number of layers of an encoder from scratch.", default=2)
-    hidden_size: Count = option("Hidden size of an encoder from scratch.", default=256)
-    vocab_size: Count = option(
-        "Vocabulary size of an encoder from scratch; the vocabulary is learned from the training text.", default=16_000
+    num_layers: CountOrZero | None = option("Number of layers of an encoder from scratch; by default 2.")
+    hidden_size: Count | None = option("Hidden size of an encoder from scratch; by default 256.")
+    vocab_size: Count | None = option(
+        "Vocabulary size of an encoder from scratch; by default 16000. The vocabulary is learned from the training "
+        "text."
     )
     prompts: list[str] | None = option(
         "Prompts to put before the texts, in training and in the saved encoder, such as query='query: ' "
@@ -148,6 +149,8 @@ class EncoderArguments(ScriptArguments):
         for name in ("new_head", "bidirectional"):
             if self.model_name_or_path is None and getattr(self, name):
                 yield f"--{name} is a setting of an encoder to start from; give it with --model_name_or_path"
+        if self.model_name_or_path is not None:
+            yield from self.unused("with --model_name_or_path", "num_layers", "hidden_size", "vocab_size")
 
     @property
     def named_prompts(self) -> dict[str, str] | None:
@@ -213,6 +216,11 @@ class WordsLossArguments(ScriptArguments):
     do_mlm: bool = option("Add a masked-language-model loss.", default=False)
     mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
     mlm_probability: Share = option("Share of the tokens that are masked and predicted, with do_mlm.", default=0.15)
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield settings of a loss that is not added."""
+        if not self.do_mlm:
+            yield from self.unused("without --do_mlm", "mlm_weight", "mlm_probability")
 
     @property
     def settings(self) -> JsonObject:

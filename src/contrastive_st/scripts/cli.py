@@ -149,6 +149,10 @@ class Distill(Options):
         """Yield a type of weights that only a static student can have."""
         if self.student != "static" and self.storage == "int8":
             yield "--storage int8 is for static students only; give float16 or float32 for a layer student"
+        names = ("max_length",) if self.student == "static" else ("dim", "regularization")
+        yield from self.unused(f"with --student {self.student}", *names)
+        if self.pairs is None:
+            yield from self.unused("without --pairs", "pair_batch_size", "pair_weight", "temperature")
 
     def __call__(self) -> None:
         """Train the student."""

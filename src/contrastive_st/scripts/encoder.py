@@ -118,8 +118,9 @@ def open_encoder(
     if args.model_name_or_path is None:
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
         learned_from = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
-        tokenizer = load_tokenizer(resume) if resume else train_wordpiece(learned_from, args.vocab_size, length)
-        config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
+        size, layers = args.vocab_size or 16_000, 2 if args.num_layers is None else args.num_layers
+        tokenizer = load_tokenizer(resume) if resume else train_wordpiece(learned_from, size, length)
+        config = with_dropout(small_bert(len(tokenizer), args.hidden_size or 256, layers, length), args.dropout)
         model: ForCL = BertForCL(config, **{"pooling": pooling or "mean", **settings})
     else:
         checkpoint = Checkpoint.find(args.model_name_or_path)

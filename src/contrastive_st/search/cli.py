@@ -140,6 +140,11 @@ class Search(_HitsCommand):
     rerank: str | None = option(RERANK_HELP, metavar="MODEL")
     rerank_top: Count = option(RERANK_TOP, default=50)
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield a number of hits to rerank without a model that does it."""
+        if not self.rerank:
+            yield from self.unused("without --rerank", "rerank_top")
+
     def hits(self, index: VectorIndex) -> Sequence[Hit]:
         """The hits of the query."""
         from contrastive_st.data.reading.content import stdin_texts

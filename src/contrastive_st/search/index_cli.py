@@ -162,8 +162,8 @@ class Index(CollectionCommand):
             yield "give a corpus (before --columns): a file, folder or data set; or --installed_docs or --query"
         if self.storage not in (None, *storages):
             yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
-        if self.id_column and self.installed_docs:
-            yield "--id_column needs a corpus with columns; leave one of the options out"
+        if self.installed_docs:
+            yield from self.unused("with --installed_docs", "id_column", "columns", "metadata", "types", "hub_split")
         if self.output and (self.language or self.build_memory or self.partitions > 1):
             yield ("--language, --build_memory and --partitions are of a collection; leave --output out, or give them "
                    "when the shards are indexed")  # fmt: skip

@@ -141,5 +141,7 @@ class MiningOptions(NegativeRules):
             yield f"include_positives works with the output_format n-tuple only, not with {self.output_format}"
         if self.guide is not None and self.cross_encoder is not None:
             yield "a guide and a cross-encoder are given; give only one of them"
+        if self.corpus is None and self.corpus_column is not None:
+            yield f"corpus_column {self.corpus_column} is for a corpus, but none is given; give it too"
         if (self.anchor_column_name is None) != (self.positive_column_name is None):
             yield "name both columns, anchor_column_name and positive_column_name, or neither"

@@ -13,6 +13,7 @@ from contrastive_st.losses import (
     CoSENTLoss,
     CosineSimilarityLoss,
     InfoNCE,
+    MatryoshkaLoss,
     MultiTaskLoss,
     SoftmaxLoss,
     TargetsLoss,
@@ -194,6 +195,9 @@ def test_each_batch_trains_its_own_task_and_every_head_has_a_gradient():
     )
     answers = torch.cat([x[:, :1], head["answers"](x[:, 1:])], 1)
     agree(loss_fn(x, number("answers", places[:, :0])), loop_loss(answers, 0.5), x)
+    short = MultiTaskLoss({"near": tasks["near"], "answers": MatryoshkaLoss(tasks["answers"], (2, 4))}).with_head(head)
+    answers = torch.cat([x[:, :1], head["answers"](x[:, 1:])], 1)
+    agree(short(x, number("answers", places[:, :0])), sum(loop_loss(answers[..., :dim], 0.5) for dim in (2, 4)), x)
     nli = loss_fn(x, number("nli", LABELS[:, None]))
     agree(nli, tasks["nli"].with_head(head["nli"])(x, LABELS), x)
     gradients = torch.autograd.grad(loss_fn(x, number("nli", LABELS[:, None])), head.parameters())

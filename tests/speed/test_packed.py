@@ -223,6 +223,21 @@ def test_other_precisions_and_layers_are_left_alone():
         assert all("forward" not in vars(layer) for layer in layers)
 
 
+@pytest.mark.parametrize("part", ["bert", "bert.encoder.layer.0", ""])
+def test_a_compiled_module_multiplies_itself(bert_config, tokenizer, part):
+    """Inductor of torch 2.13 cannot lower `mkldnn._linear_pointwise` with a packed weight."""
+    model = BertForCL(bert_config, pooling="mean").eval()
+    encoder = SentenceEncoder(model, tokenizer)
+    before = encoder.encode(TEXTS)
+    compiled = model.get_submodule(part)
+    compiled.compile(backend="eager")
+    with torch.inference_mode(), packed_products(model, keep=True):
+        assert not any("forward" in vars(module) for module in compiled.modules())
+        assert part != "bert.encoder.layer.0" or "forward" in vars(model.get_submodule("bert.encoder.layer.1"))
+    if part != "bert.encoder.layer.0":
+        np.testing.assert_allclose(encoder.encode(TEXTS), before, atol=1e-6)
+
+
 def test_an_encoder_used_by_several_threads_at_once(bert_config, tokenizer):
     model = BertForCL(bert_config, pooling="mean").train()
     encoder = SentenceEncoder(model, tokenizer)

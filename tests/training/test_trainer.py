@@ -421,6 +421,12 @@ def test_parts_that_cannot_train_are_named_in_a_line(tokenizer, bert_config, tmp
         ContrastiveTrainer(**parts).train()
 
 
+def test_a_mixture_keeps_no_last_batch(tokenizer, bert_config, tmp_path):
+    data, args = Mixture({"a": rows_for(tokenizer, 1)}), arguments(tmp_path, dataloader_drop_last=False)
+    with pytest.raises(InputError, match="a Mixture has whole batches alone"):
+        ContrastiveTrainer(BertForCL(bert_config), args, DropoutPairCollator(tokenizer), data)
+
+
 def test_a_config_keeps_the_padding_from_which_its_positions_are_counted(tokenizer, tmp_path):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     config = RobertaConfig(

@@ -72,10 +72,7 @@ class MixtureLoss(Wrapper):
     def terms(self, views: Tensor, targets: Tensor | None, other: Others) -> Iterator[Term]:
         """The loss of the batch's data set, whose name the names of its metrics begin with."""
         name = self.task_of(targets)
-        loss = self.tasks[name]
-        if self.head is not None and name in self.head:
-            loss = loss.with_head(self.head[name])
-        yield Term((f"{name}_", ""), 1.0, loss, (views, _without_task(targets)), other)
+        yield Term((f"{name}_", ""), 1.0, self._with_its_head(name), (views, _without_task(targets)), other)
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What the loss of the batch's data set says, under the name that the log has for it."""
@@ -110,9 +107,13 @@ class MixtureLoss(Wrapper):
         """The loss of that data set, with its head."""
         if part is None or part not in self.tasks:
             return self, None
-        loss: Loss = self.tasks[part]
-        head = self.head[part] if self.head is not None and part in self.head else None
-        return (loss if head is None or isinstance(head, CandidateHead) else loss.with_head(head)), None
+        return self._with_its_head(part), None
+
+    def _with_its_head(self, name: str) -> Loss:
+        """The loss of a data set with its head; a `CandidateHead` is not of the loss but of the task."""
+        loss: Loss = self.tasks[name]
+        head = self.head[name] if self.head is not None and name in self.head else None
+        return loss if head is None or isinstance(head, CandidateHead) else loss.with_head(head)
 
     def task_of(self, targets: Tensor | None) -> str:
         """The name of the batch's data set, read from the targets.

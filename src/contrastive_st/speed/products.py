@@ -50,9 +50,10 @@ class _Kept:
 
     def __init__(self, modules: list[nn.Module]) -> None:
         places = dict(zip(modules, range(len(modules)), strict=True))
-        changing = [module.base_layer for module in places if type(module).__name__ == _CHANGES]
+        changing = {module.base_layer for module in places if type(module).__name__ == _CHANGES}
+        changing |= set(chain.from_iterable(all_modules(module) for module in places if _is_compiled(module)))
         linears = [module for module in places if _packs(module) and module not in changing]
-        packed = {module: _Whole(module) for module in places if _is_of_bert(module)}
+        packed = {module: _Whole(module) for module in places if _is_of_bert(module) and module not in changing}
         inside = set(chain.from_iterable(map(all_modules, packed)))
         self.products: list[tuple[int, _Product | _Whole | _Layers]] = [(places[x], y) for x, y in packed.items()]
         self.products += [(places[x], _Product(x.weight, x.bias)) for x in linears if x not in inside]
@@ -144,6 +145,11 @@ def _packs(module: nn.Module) -> TypeGuard[nn.Linear]:
     return fast and weight.is_cpu and weight.numel() > 0 and weight.is_contiguous()
 
 
+def _is_compiled(module: nn.Module) -> bool:
+    """Whether `torch.compile` makes a graph of a module, in which inductor of torch 2.13 takes no packed weights."""
+    return module._compiled_call_impl is not None or hasattr(module, "_orig_mod")
+
+
 def _is_of_bert(module: Any) -> bool:
     """Whether a module is a layer that computes what BERT's does, from weights that are packed."""
     kind = type(module)
@@ -168,7 +174,8 @@ def _is_of_transformers(module: nn.Module, names: Set[str]) -> bool:
 def _state(modules: list[nn.Module], linears: list[int]) -> list[object]:
     """Modules with their hooks, and of those at some places where their numbers are and how often they were written."""
     state: list[object] = [
-        (id(x), len(x._forward_hooks), len(x._forward_pre_hooks), "forward" in x.__dict__) for x in modules
+        (id(x), len(x._forward_hooks), len(x._forward_pre_hooks), "forward" in x.__dict__, x._compiled_call_impl)
+        for x in modules
     ]
     for index in linears:
         for weight in modules[index]._parameters.values():

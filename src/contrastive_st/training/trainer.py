@@ -28,6 +28,7 @@ from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
+from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import add_gradients, mean_over_processes, world_size
 from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.files.reading import JsonObject
@@ -311,6 +312,8 @@ class ContrastiveTrainer(CheckpointTrainer):
             )
         if args.max_grad_norm and getattr(core, "sparse_gradient", False):
             yield "max_grad_norm clips dense gradients; give max_grad_norm=0, or leave out sparse_gradient"
+        if isinstance(self.train_dataset, Mixture) and not args.dataloader_drop_last:
+            yield "dataloader_drop_last=False: a Mixture has whole batches alone, each of one data set; leave it out"
         if args.batch_eval_metrics:
             yield "batch_eval_metrics: compute_metrics gets all rows at once; leave it out"
         if args.label_smoothing_factor:

@@ -244,9 +244,10 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
     if suffix in _OF_TEXT:  # which kreuzberg reads as UTF-8, whatever they are
         text, read_as = _decoded(content, source)
         if suffix == ".ipynb" and '"worksheets"' in text:  # of nbformat 3, which kreuzberg takes to be blank
-            sheets = json.loads(text)["worksheets"]
+            notebook = json.loads(text)
+            sheets = notebook.get("worksheets", [])
             cells = [{"source": cell.get("input", ""), **cell} for sheet in sheets for cell in sheet["cells"]]
-            text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4})
+            text = json.dumps({"cells": cells, "metadata": {}, **notebook, "nbformat": 4})
         content = text.encode()
         read_as += ["footnotes are not read"] if _FOOTNOTE.search(text) else []
     if suffix in _DROPPED:

@@ -59,14 +59,14 @@ The table shows metadata that a filter finds or does not find. Each element of a
 |---|---|---|
 {chr(10).join(map(_row, EXAMPLES))}
 
-* A column has the type that `index` gave it, and prints: `number`, `date`, `text` or `boolean`, or a list of these.
+* A column has the type that `index` prints: `number`, `date`, `text`, `boolean`, lists of these, or `mixed` (several).
   A column of a table is of numbers if each of its cells is written as that number is, so `007` and `1.10` stay text.
-  `--types price=number` sets the type, and an index made before types were recorded gets them when it is indexed again.
+  `--types price=number` sets the type, and an index without types gets them when it is indexed again.
   A collection indexed again keeps the types of its columns; `007` stays text.
 * A value that does not fit the type is refused: `price<20` if `price` is text, or `year=soon`. A range (`<`, `<=`,
   `>`, `>=`) takes a number or an ISO date.
-* A range compares dates at the precision of the filter, so `date<=2024-05` includes all of May. With `=`, the whole
-  date must be equal. A date without a time is midnight. Time zones are ignored.
+* A range compares dates at the precision of the filter, so `date<=2024-05` includes all of May, and ignores time zones.
+  With `=`, the whole date and its time zone must be equal. A date without a time is midnight.
 * Metadata are stored as JSON: dates and times as ISO 8601 text; durations as seconds; decimals and numpy's numbers as
   numbers; sets, tuples and arrays as lists; NaN and infinity as null.
 * The columns `(id)` and `(text)` are the id and the text of a document. If `--split_into` made it, `(document)` is the

@@ -16,10 +16,12 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from refusals import refusal
 from store_places import new_store, unit_vectors
 
+from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
 from contrastive_st.search.index import fuse, unmet
+from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.predicates import as_jsonpath
 from contrastive_st.search.values import as_held, as_id, plain
 
@@ -147,6 +149,10 @@ MEANING = [
     ({"a": "2024-05-01 10:00"}, "a>=2024-05-01T10:00:30", False),
     ({"a": "2024-05-01T10:00:00"}, "a>=2024-05-01T10:00:00.000000+02:00", True),
     ({"a": "2024-05-01T10:00:00Z"}, "a<=2024-05-01T10:00:00Z", True),
+    ({"a": "2024-05-01T09:30:00Z"}, "a<=2024-05-01T09:30:00.000Z", True),
+    ({"a": "2024-05-01T09:30Z"}, "a>2024-05-01T09:30:00.0", False),
+    ({"a": "2024-05-01T09:30:00.5Z"}, "a<2024-05-01T09:30:00.5000001", True),
+    ({"a": "2024-05-01T09:30:00Z"}, "a=2024-05-01T09:30:00", False),
     ({"a": "2024-05-03"}, {"a": dt.datetime(2024, 5, 3)}, True),
     ({"a": "2024-05-03 00:00:00"}, {"a": dt.date(2024, 5, 3)}, True),
     ({"a": "2024-05-03 10:30"}, {"a": {"!=": dt.datetime(2024, 5, 3, 10, 30)}}, False),
@@ -206,10 +212,11 @@ def ids_found_by(index, filter, count=200):
 
 # --- Random conditions, against a loop that is written from the documentation alone
 
+NOON = "2001-05-07T12:00"
 TEXTS = [
     "sea", "sky", "a, b", 'say "x"', "True", "2001", "1.5", "2001-05", "2001-05-07", "null", "", "é;", "-3", "false",
     "=x", " y", "a\\", "new\nline", "2001.0", "-3.00", "0.50", str(LONG), "2001-05-07 00:00:00", "2001-05-07 12:00",
-    "02001", "+3", ".50",
+    "02001", "+3", ".50", *map(NOON.__add__, (":00Z", ":00.500Z", ":00.500", ":00+02:00", "Z")),
 ]  # fmt: skip
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 5), st.integers(1999, 2002), 
@@ -225,7 +232,8 @@ ROWS = st.lists(
 )
 ENDS = st.one_of(
     st.integers(-5, 2003),
-    st.sampled_from([0.5, 2000.5, "2001", "2001-05", "2001-05-07", "2001-05-07T12:00"]),
+    st.sampled_from([0.5, 2000.5, "2001", "2001-05", "2001-05-07"]),
+    st.sampled_from(["", "Z", ":00", ":00.000Z", ":00.500", ":00.500Z", ":00.250-03:00"]).map(NOON.__add__),
     st.datetimes(dt.datetime(2001, 5, 6), dt.datetime(2001, 5, 9)),
     st.just(dt.datetime(2001, 5, 7)),
 )
@@ -265,7 +273,7 @@ def same(wanted, value):
     if isinstance(wanted, str) and isinstance(value, (int, float)):
         return number(wanted) == number(value)
     if isinstance(wanted, str) and isinstance(value, str):
-        return wanted == value or moment(wanted) == moment(value) is not None
+        return wanted == value or (moment(wanted) == moment(value) is not None and zone(wanted) == zone(value))
     return isinstance(wanted, bool) == isinstance(value, bool) and wanted == value
 
 
@@ -279,7 +287,12 @@ def moment(value, shortest=10):
     """The moment that a text holds, at which its day, month or year begins."""
     if not isinstance(value, str) or not re.fullmatch(r"\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?)?", value):
         return None
+    value = value.removesuffix(zone(value))
     return dt.datetime.fromisoformat(value + "2001-01-01"[len(value) :]) if len(value) >= shortest else None
+
+
+def zone(value):
+    return re.search(r"(T.*?(?P<zone>Z|[+-].*))?$", value)["zone"] or ""
 
 
 def in_range(compare, value, wanted):
@@ -288,7 +301,7 @@ def in_range(compare, value, wanted):
     end = str(held(wanted))
     if None in (moment(value, 4), moment(end, 4)):
         return False
-    precise = lambda one: moment(one, 4).isoformat(timespec="microseconds")[: max(len(end), 4)]
+    precise = lambda one: moment(one, 4).isoformat(timespec="microseconds")[: len(end.removesuffix(zone(end)))]
     return compare(precise(value), precise(end))
 
 
@@ -307,17 +320,40 @@ def test_random_conditions_find_the_same_in_every_index(store, rows, kind, filte
         chosen = Filter(tuple(map(as_filter, conditions)), kind)
         assert [i for i, row in enumerate(rows) if chosen.holds(as_held(plain(row)))] == wanted, (rows, conditions)
         for form in (conditions, str(as_filter(conditions))) if kind == "and" else (chosen,):
-            counted = [count(index, form) for index in (exact, store)]
-            assert counted[0] == counted[1], (rows, form)
-            assert isinstance(form, str) or counted[0] in (len(wanted), "refused"), (rows, form)
+            counts = [counted(index, form) for index in (exact, store)]
+            assert counts[0] == counts[1], (rows, form)
+            assert isinstance(form, str) or counts[0] in (len(wanted), "refused"), (rows, form)
             assert ids_found_by(exact, form) == ids_found_by(store, form)
 
 
-def count(index, filter):
+def counted(index, filter):
     try:
         return index.count(filter)
     except InputError:
         return "refused"
+
+
+JSON_LINES = '{"id": 1, "text": "a", "day": "2024-05-01"}\n{"id": 2, "text": "b", "day": "%s"}\n'
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("jsonl", JSON_LINES), ("csv", "id,text,day\n1,a,2024-05-01\n2,b,%s\n")])
+def test_the_dates_of_a_column_are_compared_where_it_has_text_too(place, kind, rows, tmp_path, capsys):
+    path, at = tmp_path / f"rows.{kind}", ["--collection", f"days_{kind}", "--store", place, "--index", "none"]
+    for flags, second, type, count in (
+        ("--sync", "0000-00-00", "mixed", 1),
+        ("--sync", "2024-06-01", "date", 2),
+        ("--types=day=text", "x", "text", None),
+        ("--sync", "soon", "mixed", 1),
+        ("--replace", "2024-06-01", "date", 2),
+    ):
+        path.write_text(rows % second)
+        assert main(["index", str(path), *at, flags]) == 0
+        assert f"day {type}" in capsys.readouterr().err
+        with open_index(place, at[1]) as index:
+            assert index.types()["day"] == type
+            assert counted(index, "day>=2024") == (count or "refused")
+            index.upsert([1], ["a"], unit_vectors(1, index.dimension), [{"day": "soon"}])
+            assert count is None or counted(index, "day>=2024") == count - 1
 
 
 def test_the_id_and_the_text_of_a_document_are_columns_of_a_filter(store):

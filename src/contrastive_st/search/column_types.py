@@ -29,18 +29,18 @@ _BOOLEANS = {form: form.lower() == "true" for form in ("true", "false", "True", 
 _YES_NO = {"t": True, "yes": True, "y": True, "1": True, "f": False, "no": False, "n": False, "0": False}
 
 
-def type_of(value: object) -> str | None:
-    """The type of a value of JSON; None for null, a blank text and an empty list.
+def type_of(value: object, dates: bool = True) -> str | None:
+    """The type of a value of JSON; None for null, a blank text and an empty list. Without `dates`, these are text.
 
     Example:
         >>> type_of(1.5), type_of("2024-05-01"), type_of("1.5"), type_of(["a", "b"]), type_of({"a": 1}), type_of([])
         ('number', 'date', 'text', 'list of text', 'object', None)
     """
     if isinstance(value, list):
-        elements = joined(type_of(element) for element in value)
+        elements = joined(type_of(element, dates) for element in value)
         return elements and (LIST + elements if not elements.startswith(LIST) else LIST + OBJECT)
     if isinstance(value, str):
-        return ("text" if moment(value) is None else "date") if value else None
+        return ("date" if dates and moment(value) else "text") if value else None
     if isinstance(value, dict):
         return OBJECT
     return None if value is None else "boolean" if isinstance(value, bool) else "number"
@@ -50,13 +50,13 @@ def joined(types: Iterable[str | None]) -> str | None:
     """The type of a column of which parts are of these types.
 
     Example:
-        >>> joined(["number", None]), joined(["date", "text"]), joined(["text", "list of text"]), joined(["number", "text"])
-        ('number', 'text', 'list of text', 'mixed')
-    """  # noqa: E501
+        >>> joined(["number", None]), joined(["date", "text"]), joined(["text", "list of text"])
+        ('number', 'mixed', 'list of text')
+    """
     kinds = {one for one in types if one is not None}
     if any(one.startswith(LIST) for one in kinds):
         return LIST + str(joined(one.removeprefix(LIST) for one in kinds))
-    return next(iter(kinds), None) if len(kinds) < 2 else "text" if kinds == {"date", "text"} else MIXED
+    return next(iter(kinds), None) if len(kinds) < 2 else MIXED
 
 
 def joined_types(*types: Mapping[str, str]) -> dict[str, str]:
@@ -64,7 +64,7 @@ def joined_types(*types: Mapping[str, str]) -> dict[str, str]:
 
     Example:
         >>> joined_types({"day": "date", "year": "number"}, {"day": "text"})
-        {'day': 'text', 'year': 'number'}
+        {'day': 'mixed', 'year': 'number'}
     """
     result: dict[str, str] = {}
     for one in types:
@@ -72,17 +72,18 @@ def joined_types(*types: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def types_of(items: Iterable[Mapping[str, object]]) -> dict[str, str]:
-    """The types of the columns of metadata.
+def types_of(items: Iterable[Mapping[str, object]], decided: Mapping[str, str]) -> dict[str, str]:
+    """The types of the columns of metadata, and of columns that were decided; where that is text, dates are text.
 
     Example:
-        >>> types_of([{"year": 1999, "day": "2024-05-01"}, {"day": "soon", "tags": ["a"]}])
-        {'year': 'number', 'day': 'text', 'tags': 'list of text'}
+        >>> types_of([{"year": 1999, "day": "2024-05-01"}, {"day": "soon", "tags": ["a"]}], {"year": "number"})
+        {'year': 'number', 'day': 'mixed', 'tags': 'list of text'}
     """
-    result: dict[str, str] = {}
+    result = dict(decided)
     for item in items:
         for name, value in item.items():
-            if name not in OWN and (kind := type_of(value)) and kind != (there := result.get(name)):
+            kind = None if name in OWN else type_of(value, dates=decided.get(name) != "text")
+            if kind and kind != (there := result.get(name)):
                 result[name] = joined((there, kind)) or kind
     return result
 
@@ -207,12 +208,14 @@ class Column:
     _seen: bool = False
     _numeric: bool = True
     _items: str | None = None
+    _texts: str | None = None
 
     def see(self, cell: object) -> None:
         """Look at one more cell."""
         if is_blank(cell):
             return
         text = str(cell).strip()
+        self._texts = joined((self._texts, type_of(text)))
         self._integers |= text.lstrip("-").isdigit()
         self._zeros |= with_point(text).endswith(".0")
         left = [kind for kind in self.left if _WRITTEN[kind](text) is not None]
@@ -235,7 +238,7 @@ class Column:
     @property
     def written(self) -> str | None:
         """The type as which its cells are written; None if it has no values."""
-        written = None if not self._seen else self.left[0] if self.left else "text"
+        written = None if not self._seen else self.left[0] if self.left else self._texts
         return self._items or LIST + "text" if written == "list" else written
 
 

@@ -19,7 +19,7 @@ from contrastive_st.device import VECTOR_PRECISIONS
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write, write_errors, write_json
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
-from contrastive_st.search.column_types import joined_types, types_of
+from contrastive_st.search.column_types import types_of
 from contrastive_st.search.filters import DOCUMENT_ID, DOCUMENT_TEXT, Filter, Filterable, as_filter, cells_of, values_of
 from contrastive_st.search.index import (
     Asked,
@@ -267,7 +267,7 @@ class ExactIndex(VectorIndex):
     def types(self) -> dict[str, str]:
         """The types of the columns, of all values that there are and as the folder records them."""
         if self._types is None:
-            self._types = joined_types(types_of(map(self._of, range(len(self)))), self.recorded_types)
+            self._types = types_of(map(self._of, range(len(self))), self.recorded_types)
         return self._types
 
     def count(self, filter: Filterable = None) -> int:

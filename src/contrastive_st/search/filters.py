@@ -6,7 +6,7 @@ list mean no value. `authors.name` is the column of that name or the value insid
 * `column=a,b`: one of the values is a or b; `column!=a,b`: there are values, and none of them is a or b.
 * `column<x` and the other ranges: one of the values is in the range. x is a number or an ISO date (`2024`, `2024-05`,
   `2024-05-01`, `2024-05-01T09:30`). A date is compared in the precision of x: `day<=2024` holds all through 2024. Where
-  x is more precise than a value, the value is its first moment: `2024-05-01` is midnight.
+  x is more precise than a value, the value is its first moment: `2024-05-01` is midnight. Time zones do not count.
 * `column=null`: there is no value; `column!=null`: there is one.
 
 A column has the type that it got when it was indexed (`column_types.py`), and `Filter.of_types` refuses a value that is
@@ -44,7 +44,6 @@ NUMBER = r" *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *"
 DOCUMENT_ID, DOCUMENT_TEXT = OWN_ID, "(text)"  # columns that are not metadata
 _ZONE = re.compile("(:.*?)([Z+-].*)")  # after a time
 _START, _PRECISIONS = "0000-01-01T00:00:00", (4, 7, 10, 16, 19)  # the start of a year, and how long texts of dates are
-_LAST = "~"  # sorts after every character of a date
 _COLUMN_ENDS, _VALUE_ENDS = "<>=!;", ",;"  # the characters that end a column or a value that is not quoted
 QUOTED, OF_SQL = r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"', "'(?:[^']|'')*'"  # strings of JSON and of SQL
 _ENDED, _JOINED = re.compile(r"'[^']*'\s"), re.compile(r"\s(?:and|or|&&|\|\|)\s", re.IGNORECASE)
@@ -111,7 +110,7 @@ class Condition:
             return ""
         text = _ZONE.sub(r"\1", text.replace(" ", "T"))
         if self.operator in ("<=", ">"):
-            return text + _LAST
+            return text + "~"  # sorts after every character of a date
         # without the months, days and times that are the first ones, and without zeros at its end
         text = text.rstrip("0").rstrip(".") if "." in text else text
         return next((text[:size] for size in _PRECISIONS if text[size:] == _START[size : len(text)]), text)
@@ -172,7 +171,8 @@ class Condition:
         """Whether a value is in the range."""
         compare = RANGES[self.operator]
         if isinstance(value, str):
-            return bool(self.date and re.fullmatch(DATE, value) and compare(value.replace(" ", "T"), self.date))
+            there = _ZONE.sub(r"\1", value.replace(" ", "T"))
+            return bool(self.date and re.fullmatch(DATE, value) and compare(there, self.date))
         held = _as_number(value)
         return held is not None and self.number is not None and compare(held, self.number)
 

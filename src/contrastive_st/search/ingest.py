@@ -18,6 +18,7 @@ from contrastive_st.search.documents import Corpus, Document
 from contrastive_st.search.index import Ids, Members, Sink, State
 from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
 from contrastive_st.search.shards import ShardFolder
+from contrastive_st.search.values import nfc
 from contrastive_st.vectors import unit_vectors
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ def _shards(corpus: Corpus, shard_rows: int, report: Report) -> Iterator[tuple[i
                 break
         if not rows:
             return
-        report.types = joined_types(report.types, types_of(document.metadata for document in rows))
+        decided = {nfc(name): kind for name, kind in corpus.types.items()}
+        report.types = joined_types(report.types, types_of((document.metadata for document in rows), decided))
         yield shard, rows
 
 

@@ -353,5 +353,4 @@ def as_documents(
     check_lengths(ids=len(numbers), texts=len(kept), vectors=vectors)
     if len(np.unique(numbers)) < len(numbers):
         raise InputError("an id is given twice; give each document once")
-    items = as_metadata(metadata, len(numbers))
-    return numbers, kept, list(map(with_own_id, items, numbers.tolist(), raw_ids))
+    return numbers, kept, list(map(with_own_id, as_metadata(metadata, len(numbers)), numbers.tolist(), raw_ids))

@@ -64,7 +64,10 @@ def _in_range(path: str, condition: Condition) -> list[str]:
         parts.append(f"{path} {compare} {_json(condition.number)}")
     for mark in "T " if condition.date else "":  # before the time
         pattern, end = DATE.replace("[T ]", mark), condition.date.replace("T", mark)
-        test = f"@ like_regex {_json(f'^({pattern})$')} && @ {compare} {_json(end)}"
+        # `Z` sorts after all else that may follow: beginnings of the end with it are compared as they are without it
+        equal, join = ("==", _any) if "<" in compare else ("!=", _all)
+        zoned = [f"@ {equal} {_json(end[:size] + 'Z')}" for size in range(16, len(end))]
+        test = f"@ like_regex {_json(f'^({pattern})$')} && {join([f'@ {compare} {_json(end)}', *zoned])}"
         parts.append(f'exists({path} ? (@.type() == "string" && {test}))')
     return parts
 

@@ -64,6 +64,9 @@ def test_hits_by_marginal_relevance_differ_from_each_other(place):
     assert found(lambda_mult=0.3)[1] == "d" != found(lambda_mult=1.0)[1]
     assert found(fetch_k=2, lambda_mult=0.3)[1] != "d"
     assert len(found(fetch_k=1)) == 2
+    with pytest.raises(InputError, match="delete takes a list of ids"):
+        store.delete()
+    assert len(store.store) == 4
     store.store.drop()
     store.close()
 

@@ -216,8 +216,14 @@ class ContrastiveVectorStore(VectorStore):
         return [_document(hit) for hit in self.store.get(self.store.known(list(ids)))]
 
     def delete(self, ids: list[str] | None = None) -> bool:  # type: ignore[override]
-        """Delete documents by their ids."""
-        self.store.delete(ids or [])
+        """Delete documents by their ids.
+
+        Raises:
+            InputError: there are none, which would mean all documents in LangChain.
+        """
+        if ids is None:
+            raise InputError("delete takes a list of ids; store.drop() deletes the whole collection")
+        self.store.delete(ids)
         return True
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:

@@ -119,6 +119,8 @@ def test_class_based_tf_idf_against_plain_loops():
     ("values", "names", "ordered"),
     [
         ({2019: 1, 2021: 1}, ["2019", "2020", "2021"], True),
+        ({1: 1, 1.5: 2, "2": 1, "2.0": 1}, ["1", "1.5", "2"], True),
+        ({1000: 1, 5: 2, 40: 1}, ["5", "40", "1000"], True),
         ({"2019": 1, "2020": 1}, ["2019", "2020"], True),
         ({"2020-01-05": 1, "2020-01-07": 1}, ["2020-01-05", "2020-01-07"], True),
         (
@@ -190,7 +192,7 @@ def test_values_inside_objects_are_counted_and_objects_are_not():
 
 @pytest.mark.parametrize(("first", "step"), [("3.0", "0.1"), ("-0.35", "0.05"), ("1700000000.5", "1")])
 def test_a_number_is_counted_in_the_range_that_contains_it(first, step):
-    numbers = [float(Decimal(first) + i * Decimal(step)) for i in range(21)]
+    numbers = [float(Decimal(first) + i * Decimal(step)) for i in range(30)]
     groups = group_values(dict.fromkeys(numbers, 1))
     for number in numbers:
         low, high = map(float, groups.names[groups.of[number]].split(" to "))

@@ -55,8 +55,9 @@ class Groups:
 def group_values(counted: Mapping[object, int], every: str | None = None) -> Groups:
     """Put the values, given with how often they occur, into at most 24 groups; or dates into months, quarters or years.
 
-    Numbers (also as texts) and ISO dates keep their order: numbers in ranges of a round width, dates in days, months,
-    years or decades. Of other values, each of the most frequent gets a group. A missing value gets the last group.
+    Numbers (also as texts) and ISO dates keep their order: if there are more, numbers are put in ranges of a round
+    width, and dates in days, months, years or decades. Of other values, each of the most frequent gets a group. A
+    missing value gets the last group.
 
     Args:
         counted: how often each value occurs; None is a missing value.
@@ -105,6 +106,10 @@ def group_values(counted: Mapping[object, int], every: str | None = None) -> Gro
         edge = lambda i: repr(float(i * width)).removesuffix(".0")
         names = [f"{i}" if integers and width == 1 else f"{edge(i)} to {edge(i + 1)}" for i in starts]
         number_in = {value: math.floor(number / width) - first for value, number in exact.items()}
+        distinct = sorted({*numbers.values()})
+        if len(distinct) <= MOST and not (integers and width == 1):  # each has a group
+            names = [repr(number).removesuffix(".0") for number in distinct]
+            number_in = {value: distinct.index(number) for value, number in numbers.items()}
     elif len(dates) == len(values):
         for length, rest in ((10, ""), (7, ""), (4, ""), (3, "0s"), (2, "00s")):
             names = sorted({date[:length] + rest for date in dates.values()})

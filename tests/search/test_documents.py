@@ -342,6 +342,13 @@ def test_documents_in_other_encodings_are_read_and_named(tmp_path, name, text, e
     assert set(document.metadata) <= {"file", "title"}
 
 
+def test_a_footnote_of_markdown_is_text(tmp_path):
+    pytest.importorskip("markdown_it")
+    (tmp_path / "a.md").write_text("The [tide][1] rises[^1].\n\n[^1]: twice\n\n[1]: http://x\n")
+    (document,) = open_corpus(str(tmp_path / "a.md")).read()
+    assert document.text == "The tide rises[^1].\n\n[^1]: twice"
+
+
 def test_footnotes_that_are_not_read_are_said_and_bytes_that_are_no_text_are_unreadable(tmp_path):
     pytest.importorskip("kreuzberg")
     (tmp_path / "a.rst").write_text("Tides\n=====\n\nThe tide [1]_ rises.\n\n.. [1] A footnote.\n")

@@ -82,6 +82,7 @@ def _page(path: Path, source: str) -> Iterator[Cells]:
     text, front = front_matter(text)  # of a page for Jekyll, if it is HTML
     if format_of(path) in _MARKDOWN:
         markdown_it: Any = require(f"the reader of {source}", "documents", "markdown_it")
+        text = re.sub(r"^( {0,3})(?=\[\^[^]\n]+\]:)", r"\1\\", text, flags=re.MULTILINE)  # no link, but a footnote
         text = markdown_it.MarkdownIt("commonmark").enable("table").render(text)
     page = of_html(text)
     yield {**page, **front, "text": page["text"], NOTES: read_as + front.get(NOTES, [])}

@@ -273,6 +273,13 @@ def test_the_prompt_of_passages_is_that_of_documents(transformer, tmp_path):
         here = SentenceEncoder(tmp_path / "again")
         np.testing.assert_allclose(here.encode_document(SENTENCES), wanted, atol=1e-5)
         assert dict(here.prompts) == prompts
+    path = tmp_path / "again/config_sentence_transformers.json"  # not as either library writes it: without `document`
+    path.write_text(json.dumps({"prompts": prompts}))
+    np.testing.assert_allclose(SentenceEncoder(path.parent).encode_document(SENTENCES), wanted, atol=1e-5)
+    peer = library.SentenceTransformer(str(path.parent), device="cpu")
+    assert peer.prompts["document"] == ""  # which it takes (docs/disagreements.md)
+    theirs = peer.encode_document(SENTENCES, show_progress_bar=False)
+    np.testing.assert_allclose(SentenceEncoder(peer).encode_document(SENTENCES), theirs, atol=1e-5)
 
 
 def test_what_its_settings_file_may_say(transformer, tmp_path):

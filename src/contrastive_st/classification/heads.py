@@ -65,8 +65,9 @@ def label_weights(
     """The weight of each label, shaped as `y`: that of its class times that of its text.
 
     Args:
-        class_weight: None, `balanced`, or a weight for each of some classes. Where a text may have several classes,
-            `balanced` is about 1 and 0 in each column, and a given weight is that of the texts with the class.
+        class_weight: None, `balanced`, or a weight for each of some classes. `balanced` counts a text with its weight,
+            as `LogisticRegression` does. Where a text may have several classes, it is about 1 and 0 in each column, and
+            a given weight is that of the texts with the class.
         classes: the K classes.
         y: class numbers `[N]`, or `[N, K]` of 0 and 1.
         sample_weight: a weight for each text, `[N]`.
@@ -75,22 +76,28 @@ def label_weights(
         >>> label_weights({"a": 3.0}, np.array(["a", "b"]), np.array([0, 1, 1]), [1.0, 1.0, 2.0]).tolist()
         [3.0, 1.0, 2.0]
     """
-    from sklearn.utils.class_weight import compute_sample_weight  # here, because a saved classifier needs none of it
-    from sklearn.utils.validation import check_consistent_length
+    from sklearn.utils.validation import check_consistent_length  # here, because a saved classifier needs none of it
 
+    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    check_consistent_length(y, weights)
+    result = np.ones(y.shape)
     if isinstance(class_weight, dict):
         for label in class_weight:
             choice("label of class_weight", label, classes.tolist())
         by_class = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
         result = by_class[y] if y.ndim == 1 else np.where(y == 1, by_class, 1.0)
-    else:
-        columns = [compute_sample_weight(class_weight, column) for column in y.reshape(len(y), -1).T]
+    elif choice("class_weight", class_weight, (None, "balanced")):
+        columns = [_balanced(column, weights) for column in y.reshape(len(y), -1).T]
         result = np.stack(columns, axis=-1).reshape(y.shape)
-    if sample_weight is not None:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-        check_consistent_length(y, weights)
-        result = (result.T * weights).T
-    return result
+    return np.asarray((result.T * weights).T)
+
+
+def _balanced(column: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weight `[N]` of the class of each text, with which all classes have the same sum of weights."""
+    _, number, rows = np.unique(column, return_inverse=True, return_counts=True)
+    sums = np.bincount(number, weights)
+    by_class = sums.sum() / len(sums) / np.where(sums == 0, rows, sums)  # of texts that weigh 0, any is right
+    return np.asarray(by_class[number])
 
 
 def _features(x: Features) -> Features:

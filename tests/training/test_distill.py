@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from small_checkpoints import tokenizer_of_words
 from transformers import BertConfig, RobertaConfig
 
@@ -118,6 +119,15 @@ def test_a_layer_student_of_a_roberta_learns(work, tmp_path):
     assert many.model.config.num_hidden_layers == 1
     assert many.model.dtype == torch.float32
     assert distance(work, many) < distance(work, one)
+
+
+def test_both_copies_of_a_head_have_the_type_of_the_storage(work, tmp_path):
+    student_of(work / "teacher", pooling="cls").save_pretrained(tmp_path / "t")
+    main([str(tmp_path / "t"), *arguments(work, tmp_path / "s", "--student", "layers=0", "--steps", "1")[1:]])
+    model, head = (load_file(tmp_path / "s" / name) for name in ("model.safetensors", "2_Dense/model.safetensors"))
+    for name, weight in head.items():
+        assert weight.dtype == torch.float16
+        assert torch.equal(weight, model[name.replace("linear", "roberta.pooler.dense")])
 
 
 def test_a_table_is_trained_as_if_all_its_rows_were(work):

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -38,7 +37,6 @@ from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.base import ForCL, text_hashes
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silent_ids, static_tokenizer, token_rows
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
@@ -436,13 +434,9 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
     kind = torch.float16 if storage == "float16" else torch.float32  # int8 has a scale
     if not all(bool(weight.detach().to(kind).isfinite().all()) for weight in encoder.model.parameters()):
         raise TrainingDiverged(f"the weights are NaN, or too large for {storage}; {_FIX}")
-    if isinstance(encoder.model, StaticEncoder):
-        encoder.model.save_dtype = getattr(torch, storage)
+    encoder.model.save_dtype = getattr(torch, storage)
+    encoder.model.saved_for_float32 = not isinstance(encoder.model, StaticEncoder)  # the config of a table has its type
     encoder.save_pretrained(folder)
-    if storage == "float16" and not isinstance(encoder.model, StaticEncoder):
-        # the config still says float32, so the weights are opened as float32
-        weights = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
-        write_tensors(weights, folder / "model.safetensors")
 
 
 def metadata_of(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from contrastive_st.errors import InputError
-from contrastive_st.files.folders import local_folder
+from contrastive_st.files.folders import check_weights, local_folder
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import publishable
 from contrastive_st.files.writing import atomic_write, only_writer
@@ -111,6 +111,8 @@ def model_soup(
 
 def _traits(encoder: SentenceEncoder) -> dict[str, str]:
     """The properties that all checkpoints of a soup must share, by name."""
+    if encoder.checkpoint.exported:
+        check_weights(encoder.checkpoint.folder, encoder.checkpoint.name)  # which it lacks
     config: dict[str, object] = encoder.model.config.to_dict()
     of_config = {
         f"{name} of the config": str(value)

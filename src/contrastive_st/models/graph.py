@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from contrastive_st.buckets import Pass, bucket_rows, padded_widths, rows_of_one_length
 from contrastive_st.device import bf16_is_fast
 from contrastive_st.errors import InputError, about, require
-from contrastive_st.files.folders import read_export
+from contrastive_st.files.folders import CLASSIFIER, ENCODER, read_export
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.forks import Lock
 from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, mixes_padding, most_tokens
@@ -88,7 +89,7 @@ class GraphVectors:
     """
 
     device = "cpu"
-    opens_again = False
+    opens_again = True
     bucket_limits: dict[str, float] = {"min_tokens": 2048, "max_tokens": 2048}
 
     def __init__(self, checkpoint: Checkpoint, precision: str = "fp32") -> None:
@@ -146,8 +147,13 @@ class GraphVectors:
         raise InputError(f"{self.name} is an exported model, which runs only on the cpu")
 
     def save(self, folder: Path, recorded: Checkpoint) -> None:
-        """Raises `InputError`: copy the folder of the graph instead."""
-        raise InputError("an exported encoder cannot be saved; copy its folder")
+        """Copy the files of the encoder, for `SentenceEncoder.save_pretrained`."""
+        source = self._opened_from[0].folder
+        for pattern in (*ENCODER, "[0-9]*_*/*", f"{self.backend}/*"):
+            for path in source.glob(pattern):
+                if not path.name.endswith(CLASSIFIER):
+                    (target := folder / path.relative_to(source)).parent.mkdir(exist_ok=True)
+                    shutil.copyfile(path, target)
 
     def token_rows(self, texts: Sequence[str], longest: int | None = None, prompt: str = "") -> list[list[int]]:
         """Token ids of each text after a prompt, at most `longest`."""

@@ -45,6 +45,7 @@ def first_line(error: BaseException) -> str:
         ('disk full', 'KeyError')
     """
     text = f"KeyError: {error}" if isinstance(error, KeyError) and error.args else str(error)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)  # colors
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     line = " ".join(lines[: 1 + lines[0].endswith(":")])
     return line if isinstance(error, InputError) else line[:_LONGEST]

@@ -13,7 +13,8 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, BertConfig, BertModel
 
 from conftest import SENTENCES
-from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
+from contrastive_st import AutoModelForCL, InputError, SentenceClassifier, SentenceEncoder
+from contrastive_st.hub.soup import model_soup
 from contrastive_st.models.export import _to_int8, export
 from contrastive_st.models.graph import _openvino_graph
 
@@ -32,6 +33,7 @@ MARKS = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id"
 FAMILIES = {
     "bert": "cls", "roberta": "avg_first_last", "xlm-roberta": "max", "mpnet": "avg_top2",
     "distilbert": "cls_before_pooler", "modernbert": "mean", "qwen3": "last", "electra": "mean",
+    "t5": "mean",
 }  # fmt: skip
 MORE = {"qwen3": {"num_key_value_heads": 1, "head_dim": 8}, "electra": {"embedding_size": 16}}
 
@@ -109,6 +111,16 @@ def test_a_graph_is_copied_and_sent_to_another_process(exported):
     for other in (pickle.loads(pickle.dumps(opened)), copy.deepcopy(opened)):
         np.testing.assert_array_equal(other.encode(TEXTS), opened.encode(TEXTS))
         assert (other.max_length, other.fingerprint) == (6, opened.fingerprint)
+
+
+def test_a_classifier_of_an_export_is_saved_with_a_copy_of_it(exported, tmp_path):
+    classifier = SentenceClassifier(exported).fit(TEXTS, np.arange(len(TEXTS)) % 2)
+    classifier.save_pretrained(tmp_path / "copy")
+    opened = SentenceClassifier.from_pretrained(tmp_path / "copy")
+    np.testing.assert_array_equal(opened.predict_proba(TEXTS), classifier.predict_proba(TEXTS))
+    opened.encoder_.save_pretrained(tmp_path / "again")
+    left = {path.relative_to(tmp_path / "again") for path in (tmp_path / "again").rglob("*")}
+    assert left == {path.relative_to(exported) for path in exported.rglob("*")}  # the encoder alone
 
 
 def test_both_outputs_are_there_as_sentence_transformers_pools_outside(dense, exported):
@@ -218,7 +230,13 @@ def test_an_int8_table_is_the_formula(tmp_path):
     assert abs(found[0] - table[ids]).max() > 1e-4, "nothing was rounded"
 
 
-def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path, capsys):
+def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path, capsys, monkeypatch):
+    def refuse(*args, **options):
+        raise torch.onnx.OnnxExporterError("Next steps:\n- Create an issue") from ValueError(
+            "\x1b[96mno\x1b[0m view\nat"
+        )
+
+    monkeypatch.setattr(torch.onnx, "export", refuse)
     other = "onnx" if (exported / "openvino").is_dir() else "openvino"
     for way, words in [
         (lambda: SentenceEncoder(dense, backend="onnx"), r"contrastive-st export \S+ --format onnx --output"),
@@ -230,10 +248,15 @@ def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path
         (lambda: SentenceEncoder(exported, backend="torch"), "is exported for"),
         (lambda: SentenceEncoder(exported, pooling="max"), "with pooling mean"),
         (lambda: SentenceEncoder(exported, device="cuda"), "runs only on the cpu"),
-        (lambda: SentenceEncoder(exported).save_pretrained(tmp_path / "x"), "copy its folder"),
+        (lambda: SentenceEncoder(exported, prompts={"a": "b"}).save_pretrained(tmp_path / "x"), "the prompts are"),
+        (lambda: model_soup([dense, exported], tmp_path / "x"), "is exported and has no weights"),
         (lambda: export(SentenceEncoder(exported), tmp_path / "x"), "is exported already"),
         (lambda: export(SentenceEncoder(dense, precision="bf16"), tmp_path / "x"), "from fp32"),
         (lambda: export(SentenceEncoder(), tmp_path / "x"), "static model"),
+        (
+            lambda: export(SentenceEncoder(dense), tmp_path / "x"),
+            r"cannot export \w+, a model of the family bert: no view$",
+        ),
         (lambda: export(SentenceEncoder(dense), tmp_path / "x", "tflite"), "unknown format"),
         (lambda: export(SentenceEncoder(dense), exported), "exists already"),
     ]:

@@ -31,7 +31,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastive_st.errors import InputError, about, choice, require
+from contrastive_st.errors import InputError, about, choice, first_line, require
 from contrastive_st.files.folders import EXPORTED, INDICES
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, only_writer, write_json
@@ -162,13 +162,19 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that nobody needs
     running = cast("Running", encoder._torch)
-    with warnings.catch_warnings(), running.ready(None, packs=False):
+    # Without gradients: with them, the exporter reads the attention of T5 as one operation and writes it as another.
+    with warnings.catch_warnings(), running.ready(None, packs=False), torch.no_grad():
         warnings.simplefilter("ignore")  # the exporter's, about itself
         with about(f"torch, exporting {name} ({kind})"):
-            program = cast("torch.onnx.ONNXProgram", torch.onnx.export(
-                _Whole(encoder).eval(), kwargs=rows, dynamo=True, opset_version=opset, verbose=False,
-                input_names=list(names), output_names=[EMBEDDING, STATES], dynamic_shapes=shapes,
-            ))  # fmt: skip
+            try:
+                program = cast("torch.onnx.ONNXProgram", torch.onnx.export(
+                    _Whole(encoder).eval(), kwargs=rows, dynamo=True, opset_version=opset, verbose=False,
+                    input_names=list(names), output_names=[EMBEDDING, STATES], dynamic_shapes=shapes,
+                ))  # fmt: skip
+            except torch.onnx.OnnxExporterError as error:  # which says how to report it, and its cause what failed
+                raise InputError(
+                    f"torch cannot export {name}, a model of the family {kind}: {first_line(error.__cause__ or error)}"
+                ) from error
             program.save(path)
 
 

@@ -108,6 +108,7 @@ READ = [
     ("spark", {"_SUCCESS": "", "part-0.txt": "", "part-1.txt": "one text\n"}, "texts", ("one text",)),
     *((f"partitioned{end}", {f"label={own}": {f"a{end}": [{"text": f"it is {own}"}]} for own in ("so%20so", "very")}, "labelled_texts", ("it is so%20so", 0)) for end in (".csv", ".jsonl", ".parquet")),
     ("blank_first.txt", "\n__label__a one text\n__label__b two texts\n", "labelled_texts", ("one text", 0)),
+    ("label_inside.txt", "one __label__a text\ntwo texts __label__b\n", "labelled_texts", ("one text", 0)),
     ("two_types", {"a.parquet": pa.table({"text": pa.array(["a b"], pa.large_string()), "label": [1]}), "b.parquet": pa.table({"text": pa.array(["c d"], pa.string_view()), "label": ["0"]})}, "labelled_texts", ("a b", 1)),
     ("packed.parquet.gz", PAIRS, "pairs", tuple(PAIRS[0].values())),
     ("late_columns.jsonl", [PAIRS[i % 4] for i in range(1200)] + [{**PAIR, "negative": "no"}], "triplets", ("why is it so?", "because it is", "no")),
@@ -208,6 +209,7 @@ REFUSED = [
         ({"neg_scores": [None, 1]}, "line 2: column 'neg_scores' holds scores, and 'None' is not a number"),
         ({"neg": [5, "not"]}, "line 2: 'neg' is 5, not a text"),
     ])),
+    *((f"lengths_{name}.jsonl", [{"query": "a", "docs": ["b", "c"], name: [1, 0]}, {"query": "d", "docs": ["e", "f"], name: own}], f"line 2: 2 texts in 'docs' and {len(own)} values in '{name}'") for name, own in (("labels", [0]), ("scores", [0.5, 1, 2]))),
     *((f"scores_beside_{number}.jsonl", [{"query": "a", "pos": ["b"], **own}] * 3, words) for number, (own, words) in enumerate([
         ({"pos_scores": [1.0]}, "'pos' (positive), 'pos_scores' (positive_score); give"), ({"neg": ["c"], "neg_scores": [1.0]}, "'neg_scores' (negative_score); give"),
         ({"neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]}, "'neg_scores' (negative_score), 'scores' (scores); give"),

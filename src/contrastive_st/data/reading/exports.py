@@ -14,7 +14,7 @@ from contrastive_st.data.roles import has_role
 from contrastive_st.data.suggestions import converted
 from contrastive_st.errors import InputError, listed
 
-_FASTTEXT = "__label__"
+_FASTTEXT = re.compile(r"(?<!\S)__label__(\S+)\s*")  # a word anywhere in a line
 _LISTED = ("positive", "docs", "documents", "passages"), ("labels", "label", "scores")
 _MEDI = ("query", "pos")
 _OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
@@ -24,7 +24,7 @@ _REFUSED, _SKIPPED = ("draft", "reject"), ("discarded", "Discarded", "ignore")
 
 
 class Unclear(ValueError):
-    """A row whose label is not clear."""
+    """A row whose labels are not clear."""
 
 
 class Export(NamedTuple):
@@ -38,7 +38,7 @@ class Export(NamedTuple):
     """
 
     tool: str
-    tells: Callable[[Record], bool]
+    tells: Callable[[Record], object]
     flat: Callable[[Record], Record]
     advice: str = ""
 
@@ -50,9 +50,8 @@ def _instructions(row: Record) -> Record:
 
 
 def _fasttext(row: Record) -> Record:
-    """The labels of a line, and the text after them."""
-    labels = re.findall(rf"{_FASTTEXT}(\S+)", str(row["text"]))
-    text = re.sub(rf"^(?:{_FASTTEXT}\S+\s+)+", "", str(row["text"]))
+    """The labels of a line, and the text without them."""
+    labels, text = _FASTTEXT.findall(str(row["text"])), _FASTTEXT.sub("", str(row["text"])).rstrip()
     return {"text": text, "label": labels if len(labels) > 1 else next(iter(labels), None)}
 
 
@@ -77,7 +76,10 @@ def _listed(row: Record) -> Record:
     """Texts with a label above 0 are positives; with scores, the first is, or the best if nothing names them so."""
     texts, marks = (next((name for name in names if name in row), names[0]) for names in _LISTED)
     rest = {name: cell for name, cell in row.items() if name not in (texts, marks)}
-    pairs = list(zip(items_of(row[texts]) or [], items_of(row[marks]) or [], strict=False))
+    listed_texts, listed_marks = items_of(row[texts]) or [], items_of(row[marks])
+    if listed_marks is not None and len(listed_marks) != len(listed_texts):
+        raise Unclear(f"{len(listed_texts)} texts in {texts!r} and {len(listed_marks)} values in {marks!r}")
+    pairs = list(zip(listed_texts, listed_marks or [], strict=False))
     if marks != "scores":
         sides = {"positive": True, "negative": False}
         return {**rest, **{name: [text for text, mark in pairs if (mark > 0) is side] for name, side in sides.items()}}
@@ -163,10 +165,10 @@ EXPORTS = (
     Export("spaCy", lambda row: "text" in row and isinstance(row.get("cats"), dict),
            _spacy, "write the labels that you mean"),
     Export("MEDI", lambda row: all(isinstance(row.get(n), list) and len(row[n]) == 2 for n in _MEDI), _instructions),
-    Export("fastText", lambda row: row.keys() == {"text"} and str(row["text"]).startswith(_FASTTEXT), _fasttext),
+    Export("fastText", lambda row: row.keys() == {"text"} and _FASTTEXT.search(str(row["text"])), _fasttext),
     Export("sets of paraphrases", lambda row: row.keys() == {"set"} and isinstance(row["set"], list),
            lambda row: {"anchor": row["set"][0] if row["set"] else None, "positive": row["set"][1:]}),
-    Export("lists of labeled texts", _is_listed, _listed),
+    Export("lists of labeled texts", _is_listed, _listed, "give each text one"),
     Export("lists of texts", _is_list_of_texts, _positions),
 )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Neighbours from documents: which pairs there are, what is held out, and how batches are drawn."""
 
+import copy
 import itertools
 import pickle
 import random
@@ -176,6 +177,17 @@ def test_a_vocabulary_of_any_script():
     assert tokenizer.unk_token_id not in tokenizer(words[0] + words[1])["input_ids"]  # and others are pieces
     with pytest.raises(InputError, match="no words"):
         train_subword_tokenizer([" "], 100)
+
+
+def test_unknown_words_at_the_ends_of_a_text_are_cropped_too(tokenizer):
+    cls, sep, unk = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.unk_token_id
+    row = {"input_ids": [cls, *[unk] * 4, 10, 11, *[unk] * 4, sep]}
+    masks = CropPairCollator(tokenizer)([row] * 8)["attention_mask"]
+    assert masks.sum(-1).max() <= 2 + 0.8 * 10
+    one = copy.deepcopy(tokenizer)
+    one.unk_token = one.sep_token  # as GPT-2 has one token for both
+    ids = CropPairCollator(one)([{"input_ids": [cls, 10, 11, 12, sep]}])["input_ids"]
+    assert (ids == sep).sum(-1).tolist() == [[1, 1]]
 
 
 def test_crops_keep_the_prompt_before_the_text(tokenizer):

@@ -379,7 +379,9 @@ class CropPairCollator(PairCollator, Options):
         """
         texts = [texts_of(row, 1, 1)[0] for row in rows]
         random = np.random.default_rng(zlib.crc32(repr([list(ids) for ids in texts]).encode()))
-        special = set(self.tokenizer.all_special_ids)
+        one = self.tokenizer  # an unknown word is one of the text; of GPT-2, its token is the end of a text too
+        ends = {one.bos_token_id, one.eos_token_id, one.cls_token_id, one.sep_token_id, one.pad_token_id}
+        special = set(one.all_special_ids) - ({one.unk_token_id, one.mask_token_id} - ends)
         crops = [{**row, "input_ids": [self._crop(ids, row.get("prompt_length", 0), special, random) for _ in range(2)]}
                  for row, ids in zip(rows, texts, strict=True)]  # fmt: skip
         return super().__call__(crops)

@@ -393,6 +393,16 @@ def test_a_quiet_run_says_nothing(pairs, capfd):
     assert "loss" not in err
 
 
+@pytest.mark.parametrize("option", ["load_best_model_at_end: false", "save_strategy: 'no'"])
+def test_a_run_that_keeps_no_best_checkpoint_needs_no_loss(pairs, option, tmp_path, caplog):
+    (tmp_path / "dev.csv").write_text("sentence1,sentence2,score\na cat,a dog,0\na cat,the cat,1\na cow,a cow,1\n")
+    (tmp_path / "options.yaml").write_text(option)
+    files = ["--validation_file", str(tmp_path / "dev.csv"), "--config", str(tmp_path / "options.yaml")]
+    with caplog.at_level("INFO", "contrastive_st"):
+        assert main([*pairs, *files, "--report_to", "none"]) == 0
+    assert "kept the checkpoint" not in caplog.text
+
+
 def test_a_command_runs_where_it_is_told(pairs, capsys):
     asked = ["similarity", "a cat", "a dog", "--device"]
     assert "device cuda:99" in error_of(capsys, *asked, "cuda:99", "--model", "model_cards/minilm-1-layer")

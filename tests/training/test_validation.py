@@ -323,6 +323,8 @@ REGULARLY = [
     ({"eval_strategy": "steps", "eval_steps": 5, "save_steps": 10}, ("steps", 5, "steps", 10, True, 2)),
     ({"save_strategy": "no"}, ("steps", 0.1, "no", 500, False, None)),
     ({"save_total_limit": 5}, ("steps", 0.1, "steps", 0.1, True, 5)),
+    ({"save_steps": 500}, ("steps", 500, "steps", 500, True, 2)),
+    ({"load_best_model_at_end": False}, ("steps", 0.1, "steps", 0.1, False, 2)),
 ]
 
 
@@ -335,6 +337,15 @@ def test_what_is_left_open_follows_what_is_given(tmp_path, given, wanted, later)
     names = ("eval_strategy", "eval_steps", "save_strategy", "save_steps", "load_best_model_at_end", "save_total_limit")
     assert tuple(getattr(args, name) for name in names) == wanted
     assert args.eval_batch_size == 4
+
+
+def test_no_evaluation_is_none(tmp_path):
+    args = arguments(tmp_path, eval_strategy="no")
+    args.evaluate_regularly()
+    assert (args.eval_strategy, args.save_steps, args.load_best_model_at_end) == ("no", 500, False)
+    for asked in ({"early_stopping_patience": 2}, {"load_best_model_at_end": True}):
+        with pytest.raises(InputError, match="needs evaluations; leave out eval_strategy no"):
+            arguments(tmp_path, eval_strategy="no", **asked)
 
 
 def test_a_tiny_run_is_evaluated_at_every_step(tokenizer, bert_config, tmp_path):

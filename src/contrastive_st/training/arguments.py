@@ -38,6 +38,16 @@ class ContrastiveTrainingArguments(TrainingArguments):
     bf16: bool | None = option(  # type: ignore[assignment]
         "Train with bf16 autocast; by default if the hardware is faster with it. The loss is computed in float32."
     )
+    eval_strategy: IntervalStrategy | str | None = option(  # type: ignore[assignment]
+        "When to evaluate: no, steps or epoch; by default ten times a run if there are validation rows."
+    )
+    save_steps: float | None = option(  # type: ignore[assignment]
+        "Save a checkpoint every so many steps, or at this share of the run; by default at each evaluation, or every "
+        "500 steps without one."
+    )
+    load_best_model_at_end: bool | None = option(  # type: ignore[assignment]
+        "End with the best checkpoint; by default if there are validation rows and checkpoints are saved."
+    )
     dataloader_drop_last: bool = option("Drop the last batch if it is not full.", default=True)
     remove_unused_columns: bool = option("Do not change: collators read the columns.", default=False)
 
@@ -111,12 +121,12 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.disable_tqdm = not (progress_is_shown() or is_in_notebook())
         if self.bf16 is None:
             self.bf16 = not self.fp16 and bf16_is_fast()
-        self.metric_left_open = self.metric_for_best_model is None  # the trainer knows which metrics there are
-        if self.load_best_model_at_end and self.eval_strategy == "no":
+        #: What is chosen by the rest; of the metric, the trainer knows which there are
+        self.left_open = {name for name in (*_USUAL, "metric_for_best_model") if getattr(self, name) is None}
+        vars(self).update({name: value for name, value in _USUAL.items() if name in self.left_open})
+        if (self.load_best_model_at_end and self.eval_strategy == "no") or self.early_stopping_patience is not None:
             self.evaluate_regularly()
-        if self.early_stopping_patience is not None:
-            self.evaluate_regularly()
-        if self.save_strategy == "best" and self.metric_left_open:
+        if self.save_strategy == "best" and "metric_for_best_model" in self.left_open:
             self.metric_for_best_model = "loss"
         by_default = self.accelerator_config is None
         with about("training arguments"):
@@ -145,9 +155,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
     def evaluate_regularly(self) -> None:
         """Evaluate and save ten times a run, and end with the best checkpoint, unless the arguments say otherwise.
 
-        Arguments that differ from their defaults are kept, and the others follow them: with `eval_steps=50` the run is
-        saved every 50 steps too. The best and the last checkpoint stay. With `save_strategy="no"` nothing is saved, and
-        the run ends with its last weights. For scripts whose user gives validation data.
+        Arguments that are given are kept, and the others follow them: with `eval_steps=50` the run is saved every 50
+        steps too. The best and the last checkpoint stay. With `save_strategy="no"` nothing is saved, and the run ends
+        with its last weights; with `eval_strategy="no"` nothing changes. For scripts whose user gives validation data.
 
         Raises:
             InputError: the given intervals do not go with each other.
@@ -158,9 +168,10 @@ class ContrastiveTrainingArguments(TrainingArguments):
             >>> args.eval_strategy.value, args.eval_steps, args.save_steps, args.load_best_model_at_end
             ('steps', 0.1, 0.1, True)
         """
-        usual = {spec.name: spec.default for spec in fields(TrainingArguments)}
-        free_saves = self.save_strategy == "steps" and self.save_steps == usual["save_steps"]
+        free_saves = self.save_strategy == "steps" and "save_steps" in self.left_open
         if self.eval_strategy == "no":
+            if "eval_strategy" not in self.left_open:
+                return
             epochs = self.save_strategy == "epoch" and self.eval_steps is None
             self.eval_strategy = IntervalStrategy("epoch" if epochs else "steps")
         if self.eval_strategy == "steps" and self.eval_steps is None:
@@ -169,9 +180,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.save_strategy = SaveStrategy(IntervalStrategy(self.eval_strategy).value)
             self.save_steps = self.eval_steps or self.save_steps
         if self.save_strategy != "no":
-            self.load_best_model_at_end = True
+            self.load_best_model_at_end = self.load_best_model_at_end or "load_best_model_at_end" in self.left_open
             self.save_total_limit = self.save_total_limit or 2
-        if self.metric_for_best_model is None:
+        if self.load_best_model_at_end and self.metric_for_best_model is None:
             self.metric_for_best_model, self.greater_is_better = "loss", False
         with about("training arguments"):
             self._validate_args()
@@ -195,6 +206,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
             yield f"optim_args {self.optim_args}: give name=value, separated by commas"
         if self.load_best_model_at_end and self.save_strategy == "no":
             yield "load_best_model_at_end needs the checkpoints of each validation; leave out save_strategy no"
+        for name in ("load_best_model_at_end", "early_stopping_patience"):
+            if getattr(self, name) and self.eval_strategy == "no":
+                yield f"{name} needs evaluations; leave out eval_strategy no"
         if self.max_steps == 0:
             yield "max_steps 0: give 1 or more, or -1 for num_train_epochs"
         if self.max_steps < 0 and not 0 < self.num_train_epochs < math.inf:
@@ -223,6 +237,9 @@ def check_parts(parts: Mapping[str, object]) -> None:
 
 
 _SHARE = 0.1  # of a run, between two evaluations
+_OPEN = ("eval_strategy", "save_steps", "load_best_model_at_end")
+#: The values of arguments that are left open, where nothing else decides them
+_USUAL = {spec.name: spec.default for spec in fields(TrainingArguments) if spec.name in _OPEN}
 _ADDED = ("chunk_size", "chunk_tokens", "momentum_queue", "early_stopping_patience", "momentum")
 _Seed = Annotated[int, Ge(0), Lt(1 << 32)]
 #: The bounds of arguments of transformers, whose fields have none

@@ -274,7 +274,7 @@ class Validation:
         types = [type(callback) for callback in self.trainer.callback_handler.callbacks]
         stops = args.early_stopping_patience or EarlyStoppingCallback in types
         kept = args.load_best_model_at_end or stops or args.save_strategy == "best"
-        if kept and args.metric_left_open:
+        if kept and "metric_for_best_model" in args.left_open:
             measures = [] if isinstance(data, dict) else [kind for parts in kinds for kind in parts.values() if kind]
             choice = "loss" if kinds and not isinstance(data, dict) and self.collator is None else None
             named = {} if self.evaluation is None else self.evaluation.main_names

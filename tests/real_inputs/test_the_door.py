@@ -340,3 +340,7 @@ def test_python_takes_what_the_command_takes(tmp_path):
     path.write_text(r"question;answer;score~why \"so\"?;so;0,5~".replace("~", "\n"))
     rows, _ = read_examples(path, escapes=True, decimal="comma")
     assert tuple(rows[0].values()) == ('why "so"?', "so", 0.5)
+    (tmp_path / "b.jsonl").write_text('{"question": "why?", "answer": "so", "score": 0.25}\n')  # has no decimal mark
+    for files, scores in ((["a.csv", "b.jsonl"], [0.5, 0.25]), (["b.jsonl", "a.csv"], [0.25, 0.5])):
+        rows, _ = read_examples([str(tmp_path / file) for file in files], escapes=True, decimal="comma")
+        assert rows["score"][:] == scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import datasets
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datasets.fingerprint import generate_random_fingerprint as new_fingerprint
 
-from contrastive_st.data.profile import MISSING, as_text
+from contrastive_st.data.profile import MISSING, as_text, with_point
 from contrastive_st.data.reading.rows import Dropped, Row, Table, check_rows
 from contrastive_st.prefetch import in_chunks
 
@@ -18,7 +18,12 @@ CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batc
 
 
 def columns_of(
-    table: Table, names: Sequence[str], strict: bool = False, target: str | None = None, texts: Sequence[str] = ()
+    table: Table,
+    names: Sequence[str],
+    strict: bool = False,
+    target: str | None = None,
+    texts: Sequence[str] = (),
+    numbers: Collection[str] = (),
 ) -> datasets.Dataset:
     """Some columns as text.
 
@@ -28,6 +33,7 @@ def columns_of(
         strict: raise an error for a blank cell.
         target: a column of them that may be blank.
         texts: those of them in which numbers are refused.
+        numbers: those of them whose numbers get the decimal mark that is asked for, as in the cells that are text.
     """
     stored = table.delimited or all(table.is_stored(name, name in texts) for name in names)
     data = table.read_columns(list(names)) if table.read_columns is not None and stored else None
@@ -45,7 +51,7 @@ def columns_of(
         if isinstance(some, pa.Table):
             cells = some
         else:
-            cells = pa.table({name: _as_strings(some, name, table, name in texts) for name in names})
+            cells = pa.table({name: _as_strings(some, name, table, name in texts, name in numbers) for name in names})
         chunk, kept = _stripped(cells, target)
         blank = pc.indices_nonzero(pc.invert(kept))
         for index, row in zip(blank.to_pylist(), chunk.take(blank).to_pylist(), strict=True):
@@ -70,14 +76,17 @@ def columns_of(
     ).with_format(None)  # fmt: skip
 
 
-def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:
+def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool, marked: bool) -> pa.Array:
     cells = [row.cells.get(name) for row in rows]
     try:
         return pa.array(cells, pa.string())
     except (pa.ArrowException, TypeError, ValueError):  # some are not strings: these are converted, or named
         numbered = zip(rows, cells, strict=True)
-        texts = (as_text(cell, name, table.where(row.number), only_strings) for row, cell in numbered)
-        return pa.array(list(texts), pa.string())
+        texts = [as_text(cell, name, table.where(row.number), only_strings) for row, cell in numbered]
+        if marked:
+            pairs = zip(texts, cells, strict=True)
+            texts = [text if isinstance(cell, str) else with_point(text) for text, cell in pairs]  # the marks change
+        return pa.array(texts, pa.string())
 
 
 def _without_blanks(table: pa.Table, target: str | None) -> pa.Table:

@@ -126,7 +126,11 @@ def read_examples(
             return read_candidates(table, roles, strict), roles
         numbers = {name: role for name, role in roles.columns.items() if name == target or role in KEPT}
         texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
-        rows = columns_of(table, list(roles.columns), strict, target, texts)
+        written = table.delimited or any(isinstance(roles.example.get(name), str) for name in numbers)
+        # a column of numbers becomes text with points; next to texts, a number gets their decimal mark
+        mark = "point" if table.read_columns and not written else None
+        with reading_as(decimal=mark):
+            rows = columns_of(table, list(roles.columns), strict, target, texts, numbers)
         named = {name: name for name in roles.columns if name not in numbers}
         if any(name != roles.columns[name] for name in named):  # which may say another role
             named = dict(zip(named, names_in_order(list(named)), strict=True))
@@ -135,8 +139,7 @@ def read_examples(
             rows = rows.rename_columns(named)
         if not numbers:
             return rows, roles
-        written = table.delimited or any(isinstance(roles.example.get(name), str) for name in numbers)
-        with reading_as(decimal=None if written else "point"):  # as the numbers of JSON and Parquet are text now
+        with reading_as(decimal=mark):
             if target is not None:
                 rows, roles = _with_target(rows, table, roles, strict, scale, classes)
             for role in [role for role in numbers.values() if role in KEPT]:

@@ -18,6 +18,7 @@ from contrastive_st import (
 from contrastive_st.data import MixtureCollator
 from contrastive_st.data.classes import class_names, numbered_as
 from contrastive_st.data.labels import read_labels
+from contrastive_st.data.reading.examples import NLI_LABELS
 from contrastive_st.evaluation.datasets.user_data import read_scored_pairs
 
 NAMES, OTHER = ["neutral", "NA", "agrees"], ["agrees", "neutral", "NA"]
@@ -61,6 +62,32 @@ def test_numbers_without_names_beside_names_are_refused(tmp_path):
     for order in (files, files[::-1]):
         with pytest.raises(InputError, match=r"1\.parquet"):
             read_examples(order)
+
+
+@pytest.mark.parametrize(
+    "names", [["contradiction", "entailment", "neutral"], ["1", "0"], ["no", "yes"], ["0", "1"], [*NLI_LABELS]], ids=str
+)
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_numbers_are_no_other_class_than_their_place_in_a_class_label(names, ending, tmp_path):
+    stored, plain = pairs(names, chosen=names), tmp_path / f"plain{ending}"
+    {".csv": stored.to_csv, ".jsonl": stored.to_json}[ending](plain)  # numbers
+    sources = [write(stored, tmp_path / "stored.parquet"), str(plain)]
+    for first, second in (sources, sources[::-1]):
+        _, roles = read_examples(first)
+        if names in (["0", "1"], [*NLI_LABELS]):
+            assert read_examples(second, classes=roles.classes)[0]["label"][:] == [*range(len(names))]
+            continue
+        with pytest.raises(InputError, match="in column 'label' is"):
+            read_examples(second, classes=roles.classes)
+        with pytest.raises(InputError, match="has numbers, and other files have names"):
+            read_examples([first, second])
+
+
+def test_stars_are_names(tmp_path):
+    names = ["1", "2", "3"]
+    files = [write(pairs(names, chosen=names), tmp_path / f"a{ending}") for ending in (".parquet", ".csv")]
+    assert set(read_examples(files)[0]["label"][:]) == {1, 2, 3}
+    assert read_examples(files[1], classes=read_examples(files[0])[1].classes)[0]["label"][:] == [0, 1, 2]
 
 
 def test_minus_one_is_no_class_but_may_be_the_name_of_one():

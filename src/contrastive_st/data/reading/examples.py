@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from contrastive_st.data import profile
 from contrastive_st.data.pair_sets import BY_NAME
 from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
-from contrastive_st.data.reading.rows import Dropped, Table
+from contrastive_st.data.reading.rows import Dropped, Table, other_positions
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import (
     ANCHOR,
@@ -52,6 +52,10 @@ _Scale = tuple[float, float]
 _Classes = Mapping[str, int] | None
 _SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 _NOT_ENTAILED = re.compile(r"no[tn]?[\W_]*entail").match  # of GLUE's tasks and HANS, which have two classes
+
+
+class StoredClasses(dict[str, int]):
+    """The number of each class of a `datasets.ClassLabel`, in the order of their positions in it."""
 
 
 def read_examples(
@@ -164,7 +168,7 @@ def _with_target(
     named = {"-1": "", **{str(number): label for number, label in enumerate(names)}} if name in table.classes else {}
 
     def plain(cell: object) -> str:
-        text = "" if cell is None else str(cell).strip()
+        text = "" if cell is None else cell.strip() if isinstance(cell, str) else profile.with_point(str(cell))
         return named.get(text, text)
 
     cells = [plain(cell) for cell in rows[column][:]]
@@ -190,12 +194,13 @@ def _with_target(
         none = {"", *profile.MISSING}
         if names:  # any name is one, such as "NA"
             none = {""}
-            classes = classes or dict(zip(names, _nli_numbers(names) or count(), strict=False))
+            classes = classes or StoredClasses(zip(names, _nli_numbers(names) or count(), strict=False))
         elif not classes:
             as_score = f", or if it is a score, {leave_out(roles)} {shlex.quote(f'{name}={SCORE}')}{score_range(cells)}"
             as_score *= len(roles.texts) == 2
             classes, none = _classes(cells, name, check, as_score)
         numbers, feature = _labels(cells, none, classes, check), _feature(classes)
+        _check_positions(cells, names, classes, check)
     kept = np.flatnonzero(numbers >= 0)
     if not len(kept):
         raise InputError(f"{table.source}: no row has a {role}; give rows that have one")
@@ -279,6 +284,19 @@ def _labels(cells: list[str], none: set[str], classes: Mapping[str, int], check:
     what = f"is not a class of the rows to train on, which are {listed(names.values())}"
     check(lambda cell: number[cell] >= 0 or cell in none or cell == "-" or _value(cell) == -1, what)
     return np.array([number[cell] for cell in cells])
+
+
+def _check_positions(cells: list[str], names: Sequence[str], classes: Mapping[str, int], check: _Check) -> None:
+    """Refuse numbers where these rows or others have names of a `ClassLabel`, if they would be read as names.
+
+    Such numbers may be positions, as `datasets` writes classes to a file of text, and then they mean other classes.
+    """
+    if bool(names) == isinstance(classes, StoredClasses):
+        return
+    order, plain, value = (names, list(classes), _value) if names else (list(classes), cells, _spelled)
+    wrong = set(other_positions(list(map(_value, order)), map(_spelled, plain)))
+    what = f"is one class by its name and another by its place in {listed(order)}"
+    check(lambda cell: value(cell) not in wrong, f"{what}; in both files, write names that are not numbers")
 
 
 def _feature(classes: Mapping[str, int]) -> datasets.ClassLabel | None:

@@ -123,6 +123,24 @@ def of_class(cell: Any, values: Sequence[object]) -> Any:
     return None if cell is None or cell < 0 else values[cell]
 
 
+def other_positions(names: Sequence[object], cells: Iterable[float | str]) -> Iterator[float]:
+    """Numbers that are another class if they are positions in a `datasets.ClassLabel` than if they are names of it.
+
+    There are none if one of the numbers is not a position, apart from -1, which may be a missing label: all are names.
+
+    Args:
+        names: the names of the classes in order, as numbers where they are numbers.
+        cells: the numbers, and other cells.
+
+    Example:
+        >>> list(other_positions([1.0, 0.0, 2.0], [0.0, 2.0])), list(other_positions([1.0, 2.0], [1.0, 2.0]))
+        ([0.0], [])
+    """
+    numbers = {cell for cell in cells if isinstance(cell, float) and (cell != -1 or -1 in names)}
+    if all(0 <= number < len(names) and number % 1 == 0 for number in numbers):
+        yield from (number for number in sorted(numbers) if names[int(number)] != number)
+
+
 @dataclass
 class Dropped:
     """The rows of a table that are left out because of a blank cell: how many, the first, and why.

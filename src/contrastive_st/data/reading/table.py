@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastive_st import text_format
+from contrastive_st.data.profile import number_of
 from contrastive_st.data.reading import content, delimited, memory, relevance, sources
 from contrastive_st.data.reading.exports import plain_rows
 from contrastive_st.data.reading.objects import json_table
-from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered, of_class
+from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered, of_class, other_positions
 from contrastive_st.data.roles import Columns
 from contrastive_st.data.suggestions import Part
 from contrastive_st.errors import InputError
@@ -236,12 +237,17 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
     """Tables one after the other; a column that one of them lacks is missing in its rows.
 
     The classes of a column of `datasets.ClassLabel` are those of all tables; if a table has other cells there, the
-    cells are their names.
+    cells are their names; numbers that may be places in the `ClassLabel` are refused.
     """
     files: list[tuple[int, str]] = []
     named = dict.fromkeys(name for part in parts for name in part.classes)
     shared = [name for name in named if all(name in part.classes for part in parts)]
     classes = {name: list(dict.fromkeys(chain(*(part.classes[name] for part in parts)))) for name in shared}
+    order = {name: list(map(number_of, part.classes[name])) for part in reversed(parts) for name in part.classes}
+
+    def refuse(part: Table, name: str, number: int) -> None:
+        what = f"column {name!r} has numbers, and other files have names for their classes there"
+        raise InputError(f"{part.where(number)}: {what}; in all files, write names that are not numbers")
 
     def read() -> Iterator[Row]:
         before, number = 0, 0
@@ -250,13 +256,19 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
             files.append((before, part.source))
             values = {name: list(map(classes[name].index, class_names)) if name in classes else class_names
                       for name, class_names in part.classes.items()}  # fmt: skip
+            bare: dict[str, dict[float, int]] = {name: {} for name in named if name not in values}
             for row in part:
                 number = before + row.number
                 labels = {name: of_class(row.cells[name], class_names) for name, class_names in values.items()}
-                if bare := [name for name in named if name not in values and isinstance(row.cells.get(name), int)]:
-                    what = f"column {bare[0]!r} has numbers, and other files have names for their classes there"
-                    raise InputError(f"{part.where(row.number)}: {what}; write the names in this file too")
+                for name, numbers in bare.items():
+                    if (value := number_of(cell := row.cells.get(name))) is not None:
+                        numbers.setdefault(value, row.number)
+                    if isinstance(cell, int):
+                        refuse(part, name, row.number)
                 yield Row(number, {**row.cells, **labels})
+            for name, numbers in bare.items():  # of delimited text, whose cells may be names such as "2020"
+                if wrong := [*other_positions(order[name], numbers)]:
+                    refuse(part, name, numbers[wrong[0]])
             before = number
 
     several = [part.columns for part in parts if part.columns is not None]

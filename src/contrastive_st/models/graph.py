@@ -53,10 +53,18 @@ class FileTokenizer:
     @cached_property
     def all_special_ids(self) -> list[int]:
         """The ids of the tokens that the settings name: the first and the last of a text, padding, unknown, ..."""
-        named = [value for name, value in self.settings.items() if name.endswith("_token")]
-        texts = [value["content"] if isinstance(value, dict) else value for value in named]
-        ids = [self.backend_tokenizer.token_to_id(text) for text in texts if isinstance(text, str)]
+        ids = map(self._id, [name for name in self.settings if name.endswith("_token")])
         return [number for number in ids if number is not None]
+
+    @cached_property
+    def pad_token_id(self) -> int:
+        """The id of padding: a text without tokens has its vector."""
+        return self._id("pad_token") or 0
+
+    def _id(self, name: str) -> int | None:
+        value = self.settings.get(name)
+        text = value["content"] if isinstance(value, dict) else value
+        return self.backend_tokenizer.token_to_id(text) if isinstance(text, str) else None
 
     def __len__(self) -> int:
         return int(self.backend_tokenizer.get_vocab_size())
@@ -203,7 +211,7 @@ class GraphVectors:
         if not mixes_padding(self.config):
             width = int(padded_widths(np.array([width]), self.limit or width)[0])
         mask = (np.arange(width) < lengths[:, None]).astype(np.int64)
-        ids = np.zeros_like(mask)
+        ids = np.full_like(mask, self.tokenizer.pad_token_id)
         ids[mask.astype(bool)] = np.concatenate(rows)
         text = mask * (np.arange(width) >= before)
         inputs = dict(zip(INPUTS, (ids, mask, text), strict=True))

@@ -62,7 +62,7 @@ The table shows metadata that a filter finds or does not find. Each element of a
 * A column has the type that `index` prints: `number`, `date`, `text`, `boolean`, lists of these, or `mixed` (several).
   A column of a table is of numbers if each of its cells is written as that number is, so `007` and `1.10` stay text.
   `--types price=number` sets the type, and an index without types gets them when it is indexed again.
-  A collection indexed again keeps the types of its columns; `007` stays text.
+  Indexing again keeps these types (`007` stays text), but not `--types day=text` of dates.
 * A value that does not fit the type is refused: `price<20` if `price` is text, or `year=soon`. A range (`<`, `<=`,
   `>`, `>=`) takes a number or an ISO date.
 * A range compares dates at the precision of the filter, so `date<=2024-05` includes all of May, and ignores time zones.

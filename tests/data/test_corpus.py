@@ -134,7 +134,7 @@ def test_a_pickled_corpus_reads_the_same(tokenizer, tmp_path):
 # ------------------------------------------------------------------ the order
 
 
-@pytest.mark.parametrize(("rows", "block", "pool"), [(103, 10, 1), (100, 10, 1), (7, 10, 1), (1000, 16, 5)])
+@pytest.mark.parametrize(("rows", "block", "pool"), [(103, 10, 0), (100, 10, 0), (7, 10, 0), (1000, 16, 5)])
 def test_every_row_comes_once_in_an_order_of_seed_and_epoch(rows, block, pool):
     orders = {}
     for seed in (0, 1):
@@ -171,6 +171,13 @@ def test_a_pool_mixes_its_rows_and_no_others():
         assert len(set(pool // 10)) == 4
         assert not np.array_equal(pool, np.sort(pool))
         assert len(set(pool[:10] // 10)) > 1
+
+
+@pytest.mark.parametrize(("rows", "pool"), [(99, 1), (99, 4), (130, 1), (250, 4)])
+def test_no_row_of_a_pool_stays_beside_its_neighbours(rows, pool):
+    order = np.array(list(BlockSampler(rows, 100, seed=5, pool=pool)))
+    assert sorted(order) == list(range(rows))
+    assert (np.diff(order) == 1).mean() < 0.05
 
 
 # ------------------------------------------------------------------ bad input

@@ -196,6 +196,12 @@ def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_pa
         run(checkpoint, "--cache", "none", "-o", tmp_path / "piped", *own)
     assert (tmp_path / "piped/report.json").is_file()
     monkeypatch.undo()
+    monkeypatch.setenv("CONTRASTIVE_ST_DATA", str(tmp_path / "nowhere"))  # which own data alone does not need
+    run(checkpoint, "--cache", "none", *own)
+    assert "mrr@10" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"variable CONTRASTIVE_ST_DATA: .*nowhere: no such folder"):
+        run(checkpoint, "--cache", "none")
+    monkeypatch.undo()
     for bad, message in (
         (["--data", tmp_path / "nowhere"], "no such folder"),
         (["--data", root, "--tasks", "STS99"], "unknown task"),

@@ -129,6 +129,8 @@ def test_what_could_be_the_score_is_asked_for_by_options_that_there_are(tmp_path
     assert main([*asked, "--columns", "left", "right", "stars=score"]) == 0
     nothing = error_of(capsys, *asked[:4], "--columns", "left", "right")
     assert "--columns left right: give a file of your own data" in nothing
+    pattern = ["--retrieval", str(tmp_path / "ow*.csv"), "--columns", "left", "right"]
+    assert main([*asked[:4], *pattern]) == 0
     path.write_text("sentence1,sentence2,label\na,b,yes\nc,d,no\n")
     assert "'yes' is not a number" in error_of(capsys, *asked)
 

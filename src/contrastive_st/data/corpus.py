@@ -36,17 +36,16 @@ class BlockSampler(Sampler[int]):
     """Yield the row numbers `0 .. rows-1`, each once, in contiguous blocks; `(seed, epoch)` alone decides the order.
 
     If a block is as long as a batch or a multiple of it, every batch has neighbouring rows; with shorter blocks, it has
-    several from anywhere in the corpus. Fewer than `block` rows are
-    left over, at the start and the end of the corpus, and they differ from epoch to epoch. They come last, so that
-    `drop_last` of the batch sampler drops or keeps them without a change to the other batches. Memory: one number per
-    block.
+    several from anywhere in the corpus. Fewer than `block` rows are left over, at the start and the end of the corpus,
+    and they differ from epoch to epoch. They come last, so that `drop_last` of the batch sampler drops or keeps them
+    without a change to the other batches; or they are shuffled with the last pool. Memory: one number per block.
 
     Args:
         rows: number of rows of the corpus.
         block: number of rows in a block.
         seed: seed of the order.
         pool: number of blocks whose rows are shuffled together, as in a shuffle buffer, for data whose order means
-            nothing. 1 keeps the rows of a block together and in order.
+            nothing. 0 keeps the rows of a block together and in order.
 
     Example:
         >>> sampler = BlockSampler(rows=10, block=3, seed=0)
@@ -57,7 +56,7 @@ class BlockSampler(Sampler[int]):
         [4, 5, 6, 1, 2, 3, 7, 8, 9, 0]
     """
 
-    def __init__(self, rows: int, block: int, seed: int = 0, pool: int = 1) -> None:
+    def __init__(self, rows: int, block: int, seed: int = 0, pool: int = 0) -> None:
         self.rows, self.block, self.seed, self.pool = rows, block, seed, pool
         self.epoch = 0
 
@@ -73,14 +72,14 @@ class BlockSampler(Sampler[int]):
         blocks, over = divmod(self.rows, self.block)
         start = int(random.integers(over + 1))
         order = random.permutation(blocks)
-        for first in range(0, blocks, self.pool):
-            rows = start + self.block * order[first : first + self.pool, None] + np.arange(self.block)
-            rows = rows.ravel()
-            if self.pool > 1:
+        left = np.concatenate([np.arange(start), np.arange(start + blocks * self.block, self.rows)])
+        step = self.pool or 1
+        for first in range(0, max(blocks, 1), step):
+            rows = start + self.block * order[first : first + step, None] + np.arange(self.block)
+            rows = np.append(rows, left if first + step >= blocks else left[:0])
+            if self.pool:
                 random.shuffle(rows)
             yield from rows.tolist()
-        yield from range(start)
-        yield from range(start + blocks * self.block, self.rows)
 
 
 # --- Convert a corpus into a file of blocks, each of which can be read without the others.
@@ -306,9 +305,8 @@ class SentenceCorpus(Dataset[Record]):
 
     def sampler(self, batch_size: int, seed: int) -> BlockSampler:
         """The order for training with batches of `batch_size` per process; it is that of their batch as a whole."""
-        if self.pool:
-            return BlockSampler(len(self), BLOCK, seed, self.pool)
-        return BlockSampler(len(self), self.run_length or batch_size * world_size(), seed)
+        block = BLOCK if self.pool else self.run_length or batch_size * world_size()
+        return BlockSampler(len(self), block, seed, self.pool)
 
     def __getitem__(self, index: int) -> Record:
         if not 0 <= index < len(self):

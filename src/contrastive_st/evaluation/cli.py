@@ -81,12 +81,18 @@ class Evaluate(_Models):
         """Yield files that do not exist, and columns without a file."""
         yield from super().conflicts()
         data = _data(self.data)
-        if self.columns and not (self.pairs or any(map(os.path.isfile, self.retrieval or ()))):
+        if self.columns and not self.pairs and all(map(_is_retrieval_set, self.retrieval or ())):
             yield f"--columns {' '.join(self.columns)}: give a file of your own data with --pairs or --retrieval"
         if self.card and not Path(self.card).is_file():
             yield f"--card {self.card}: no such file; write the model card first"
-        if data != "hub" and not Path(data).is_dir():
-            yield f"--data {data}: no such folder; give the folder of SentEval's files, or hub"
+        if (self.data or self._task_names) and data != "hub" and not Path(data).is_dir():
+            where = "--data" if self.data else "the environment variable CONTRASTIVE_ST_DATA:"
+            yield f"{where} {data}: no such folder; give the folder of SentEval's files, or hub"
+
+    @property
+    def _task_names(self) -> str:
+        """The tasks that are asked for; none if there is data of the user alone."""
+        return self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
 
     def __call__(self) -> None:
         """Evaluate the models and print the report."""
@@ -97,17 +103,16 @@ class Evaluate(_Models):
 
             device = str(PartialState().device)
         from contrastive_st.distributed import processes
-        from contrastive_st.evaluation.datasets.hub_sets import is_nano
         from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
         from contrastive_st.evaluation.report.report import eval_results, write_metadata
         from contrastive_st.evaluation.suite import evaluate
         from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
         from contrastive_st.files.writing import own_cache, write_files
 
-        names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
+        names = self._task_names
         extra = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]
         for path in self.retrieval or ():
-            if Path(path).is_dir() or is_nano(path):
+            if _is_retrieval_set(path):
                 extra.append(beir_task(path))
             else:
                 pairs, others = read_relevant_pairs(path, self.columns)
@@ -186,6 +191,13 @@ class Neighbors(_Models):
             what = f"The nearest of {len(rows):,} distinct sentences of {Path(self.corpus).name}, by cosine similarity."
             with atomic_write(self.output, overwrite=True) as file:
                 file.write_text(as_markdown(queries, result, what), encoding="utf-8")
+
+
+def _is_retrieval_set(data: str) -> bool:
+    """Whether retrieval data has documents, queries and judgements apart, and not pairs in columns."""
+    from contrastive_st.evaluation.datasets.hub_sets import is_nano
+
+    return Path(data).is_dir() or is_nano(data)
 
 
 def _data(asked: str | None) -> str:

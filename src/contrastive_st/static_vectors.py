@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from contrastive_st.buckets import Pass
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER, folder_name
-from contrastive_st.files.reading import JsonObject, read_json
+from contrastive_st.files.reading import JsonObject, read_json, read_tensors
 from contrastive_st.files.writing import replace_model, write_json
 from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
@@ -264,7 +264,6 @@ class StaticVectors(StaticTable):
         Raises:
             InputError: the folder does not hold a static model, or a file of it is damaged.
         """
-        from safetensors import safe_open
         from tokenizers import Tokenizer
 
         folder = Path(folder)
@@ -273,8 +272,7 @@ class StaticVectors(StaticTable):
             if missing := [name for name in FILES[1:] if not (inside / name).is_file()]:
                 raise InputError(f"{folder} is not a static model: {', '.join(missing)} is missing")
             config = static_config(folder)
-            with safe_open(str(inside / "model.safetensors"), framework="numpy") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = read_tensors(inside / "model.safetensors")
             tokenizer = Tokenizer.from_file(str(inside / "tokenizer.json"))
             reading = Reading.of_folder(folder, tokenizer)
         table = tensors.get("embeddings", tensors.get("embedding.weight"))

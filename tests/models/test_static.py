@@ -82,7 +82,7 @@ def test_every_loader_gives_the_same_vectors(folder):
     close(model(batch["input_ids"], attention_mask=batch["attention_mask"]).pooler_output.detach().numpy())
 
 
-@pytest.mark.parametrize("layout", ["flat", "0_StaticEmbedding", "of another name"])
+@pytest.mark.parametrize("layout", ["flat", "0_StaticEmbedding", "of another name", "in bfloat16"])
 def test_vectors_of_sentence_transformers_are_copied_whole(layout, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     model2vec = pytest.importorskip("model2vec")
@@ -90,8 +90,9 @@ def test_vectors_of_sentence_transformers_are_copied_whole(layout, tmp_path):
 
     table = np.random.default_rng(0).normal(size=(len(WORDS), 8)).astype(np.float32)
     modules = [StaticEmbedding(tokenizer_of_words(WORDS).backend_tokenizer, embedding_weights=table), Normalize()]
-    library.SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(tmp_path / "peer"))
-    place = {"flat": "", "0_StaticEmbedding": "0_StaticEmbedding"}.get(layout, "table")
+    peer = library.SentenceTransformer(modules=modules, device="cpu")
+    (peer.bfloat16() if layout == "in bfloat16" else peer).save_pretrained(str(tmp_path / "peer"))
+    place = {"flat": "", "in bfloat16": "", "0_StaticEmbedding": "0_StaticEmbedding"}.get(layout, "table")
     if place:
         (tmp_path / "peer" / place).mkdir()
         for name in ("model.safetensors", "tokenizer.json"):
@@ -103,13 +104,14 @@ def test_vectors_of_sentence_transformers_are_copied_whole(layout, tmp_path):
     vectors.save_pretrained(tmp_path / "copy")
     opened = [StaticVectors.from_pretrained(tmp_path / "copy"), SentenceEncoder(tmp_path / "copy"),
               library.SentenceTransformer(str(tmp_path / "copy"), device="cpu")]  # fmt: skip
-    if layout != "of another name":
+    if layout in ("flat", "0_StaticEmbedding"):
         opened.append(model2vec.StaticModel.from_pretrained(tmp_path / "copy"))
     SentenceEncoder(tmp_path / "peer").save_pretrained(tmp_path / "own")
     opened.append(SentenceEncoder(tmp_path / "own"))
     assert opened[-1].fingerprint == opened[0].fingerprint == vectors.fingerprint
-    for encoder in opened:
-        np.testing.assert_allclose(encoder.encode(texts), vectors.encode(texts), atol=1e-6)
+    for encoder in opened:  # of which one adds up in bfloat16
+        rounds = layout == "in bfloat16" and isinstance(encoder, library.SentenceTransformer)
+        np.testing.assert_allclose(encoder.encode(texts), vectors.encode(texts), atol=5e-3 if rounds else 1e-6)
 
 
 def test_a_copy_with_fewer_dimensions_by_model2vec_opens_everywhere(folder, tmp_path):

@@ -194,6 +194,12 @@ def test_a_table_has_no_bfloat16(tokenizer, tmp_path):
     words = static_tokenizer(tokenizer)
     with pytest.raises(InputError, match="'bfloat16'"):
         trainer_of(StaticEncoder.from_table(torch.randn(len(words), 8)), words, tmp_path, save_dtype="bfloat16")
+    encoder = SentenceEncoder(StaticEncoder.from_table(torch.randn(len(words), 8)).bfloat16(), words)
+    encoder.save_pretrained(tmp_path / "saved")
+    assert stored(tmp_path / "saved") == "F32"
+    np.testing.assert_allclose(
+        SentenceEncoder(tmp_path / "saved").encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("half", "method"), [("bfloat16", []), ("float16", ["simcse"])], indirect=["half"])

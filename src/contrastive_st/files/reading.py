@@ -9,9 +9,9 @@ import stat
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
-from safetensors.numpy import load_file
+from safetensors import deserialize, safe_open
 
 from contrastive_st.errors import InputError, about, first_line
 
@@ -89,6 +89,13 @@ def weight_types(folder: str | Path) -> dict[str, str]:
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a safetensors file, as numpy arrays."""
-    with about(path):
-        return load_file(path)
+    """The tensors of a safetensors file, as numpy arrays; those in bfloat16, which numpy lacks, are made float32."""
+    with about(path), safe_open(path, "numpy") as file:
+        types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name, kind in types.items() if kind != "BF16"}
+    if len(tensors) < len(types):
+        for name, held in deserialize(path.read_bytes()):
+            if held["dtype"] == "BF16":  # the upper half of a float32
+                halves = np.frombuffer(held["data"], "<u2").reshape(held["shape"])
+                tensors[name] = (halves.astype(np.uint32) << 16).view(np.float32)
+    return tensors

@@ -122,7 +122,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         asked = self.save_dtype
         storage = choice("storage", storage or str(asked or "float32").removeprefix("torch."), STORAGES)
         self.config.architectures = [type(self).__name__]
-        self.save_dtype = None  # `_store` writes the table in its type
+        self.save_dtype = torch.float32  # whatever it is in memory; `_store` writes the table in its type
         super().save_pretrained(save_directory, **kwargs)
         self.save_dtype = asked
         if storage != "float32" and kwargs.get("is_main_process", True):

@@ -71,6 +71,7 @@ COMPUTED = {
     "layers with other weights": ({}, lambda: [layers([1.0, 2.0]), pooling("mean")], "WeightedLayerPooling"),
     "layer norm": ({}, lambda: [pooling("mean"), modules.LayerNorm(D)], "LayerNorm"),
     "dropout": ({}, lambda: [pooling("mean"), modules.Dropout(0.1)], "Dropout"),
+    "convolution": ({}, lambda: [modules.CNN(D, 8, [1, 3]), pooling("mean")], "CNN, Pooling"),
     "residual dense": ({}, lambda: [pooling("mean"), dense(use_residual=True)], "Dense with use_residual"),
     "dense of tokens": ({}, lambda: [
         dense(module_input_name="token_embeddings", module_output_name="token_embeddings"), pooling("mean")], "Dense"),
@@ -113,7 +114,7 @@ def written_back(encoder, folder):
 
 
 def vectors(peer, **prompt):
-    return peer.encode(SENTENCES, show_progress_bar=False, **prompt)
+    return peer.encode(SENTENCES, batch_size=1, show_progress_bar=False, **prompt)  # a convolution reads padding
 
 
 @pytest.mark.allow_warnings  # of weights that AutoModel has no use for

@@ -131,7 +131,7 @@ def test_it_opens_trains_and_is_saved_or_says_in_a_line_what_it_cannot_do(name, 
 
 MIXING = {
     "convbert": {"head_ratio": 1, "conv_kernel_size": 3}, "mobilebert": {}, "nystromformer": {},
-    "yoso": {},
+    "yoso": {}, "big_bird": {"block_size": 1, "num_random_blocks": 1},
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
@@ -490,6 +490,24 @@ def sentence_vectors(output: object) -> Tensor:
         f"the module returned a {type(output).__name__}; return vectors [N, d], or an output with pooler_output or "
         "sentence_embedding"
     )
+
+
+def attend_by_length(model: nn.Module) -> None:
+    """Let the width of each pass alone decide how BigBird attends.
+
+    transformers reads rows that are too short for blocks with full attention, and all rows after them too.
+    """
+    for module in model.modules():
+        if hasattr(module, "set_attention_type") and isinstance(module, PreTrainedModel):
+            module.register_forward_pre_hook(_choose_attention, with_kwargs=True)
+
+
+def _choose_attention(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    held = (kwargs.get("input_ids"), kwargs.get("inputs_embeds"), *args)
+    width, config = next(rows for rows in held if rows is not None).shape[1], module.config
+    short = width <= (5 + 2 * config.num_random_blocks) * config.block_size
+    with torch.device("meta"):  # no random numbers are drawn for new layers, which take over the weights
+        module.set_attention_type("original_full" if short else config.attention_type)
 
 
 def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Tensor | None = None) -> Tensor:

@@ -469,13 +469,17 @@ def _tail(entries: list[tuple[str, Path]]) -> JsonObject:
 #: Families that mix the vectors of neighbouring tokens, or of all in a row, and padding with them (MobileBERT if the
 #: vector of its padding is not zero)
 _MIX_PADDING = (
-    "canine", "convbert", "mobilebert", "nystromformer", "reformer", "sam3_lite_text_text_model", "yoso",
+    "big_bird", "bigbird_pegasus", "canine", "convbert", "mobilebert", "nystromformer", "reformer",
+    "sam3_lite_text_text_model", "yoso",
 )  # fmt: skip
 
 
 def mixes_padding(config: PreTrainedConfig | SimpleNamespace | None) -> bool:
     """Whether padding changes the vector of a row, so that only rows of one length are encoded at once."""
-    return getattr(config, "model_type", None) in _MIX_PADDING
+    full = (
+        getattr(config, "attention_type", None) == "original_full"
+    )  # else the last block of BigBird is in the padding
+    return getattr(config, "model_type", None) in _MIX_PADDING and not full
 
 
 def max_positions(config: PreTrainedConfig | SimpleNamespace) -> int:

@@ -22,7 +22,7 @@ from contrastive_st.files.reading import JsonObject
 from contrastive_st.losses import TSDAELoss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
-from contrastive_st.models.base import ForCL
+from contrastive_st.models.base import ForCL, attend_by_length
 from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
 from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD, Pooling
 from contrastive_st.models.saving import weights_as
@@ -79,6 +79,7 @@ class ContrastiveMixin(ForCL):
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
         use_integer_dropout(self.backbone)
+        attend_by_length(self.backbone)
         self.after = final_layers(config.hidden_size, parsed.dense, parsed.normalize)
         if self.projection is None and parsed.pooling == "cls":
             raise InputError(

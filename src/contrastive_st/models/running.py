@@ -28,7 +28,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.forks import Lock, undone
 from contrastive_st.models.auto import opened
-from contrastive_st.models.base import sentence_vectors
+from contrastive_st.models.base import attend_by_length, sentence_vectors
 from contrastive_st.models.checkpoint import Checkpoint, mixes_padding, most_tokens, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.families import family
@@ -317,7 +317,7 @@ class Running:
         @torch.inference_mode()
         def forward(bucket: tuple[Sequence[Sequence[int]], int]) -> Tensor:
             rows = [list(row) for row in bucket[0]]
-            if len(rows) == 1 or not (self._most_packed(self.device) or mixes_padding(self.model.config)):
+            if len(rows) == 1 or not (self._most_packed(self.device) or self._mixes_padding):
                 return self.forward(rows, bucket[1])
             parts = self._buckets(np.fromiter(map(len, rows), np.int64, len(rows)), {})
             return in_order([self.forward([rows[i] for i in part], bucket[1]) for part in parts], parts)
@@ -335,7 +335,7 @@ class Running:
         least = max(int(lengths.max()), 1)
         device = self.device
         packs = self._most_packed(device)
-        if not (packs or mixes_padding(self.model.config)):
+        if not (packs or self._mixes_padding):
             least = int(padded_widths(np.array([least]), self.max_length or least)[0])
         padded = pad_rows(rows, self.tokenizer.pad_token_id, least=least)
         ids, mask = (on_device(x, device) for x in padded)
@@ -354,6 +354,11 @@ class Running:
         """Most tokens of a row that is packed, on a CPU; 0 if the model does not pack."""
         packs = device.type == "cpu" and not self._is_compiled
         return int(getattr(self.model, "most_packed", 0)) if packs else 0
+
+    @property
+    def _mixes_padding(self) -> bool:
+        """Whether padding changes the vector of a row, by its encoder or by a module of sentence-transformers."""
+        return mixes_padding(self.model.config) or getattr(self.model, "mixes_padding", False)
 
     @property
     def _is_compiled(self) -> bool:
@@ -378,7 +383,7 @@ class Running:
         model that mixes padding into its vector.
         """
         limits, most = {**self.bucket_limits, **limits}, self._most_packed(self.device)
-        if not (most or mixes_padding(self.model.config)):
+        if not (most or self._mixes_padding):
             return bucket_rows(lengths, **limits)  # type: ignore[arg-type]
         packed = (lengths > 0) & (lengths <= most)
         at_once = {name: int(limits[name]) for name in ("max_tokens", "max_rows") if name in limits}
@@ -493,6 +498,9 @@ class _Modules(nn.Module):
         self.settings_of_calls: dict[str, dict[str, int]] = getattr(first, "processing_kwargs", {})
         #: Whether sentence-transformers makes the token ids, and not the tokenizer alone
         self.tokenizes = bool(self.settings_of_calls) or reads_messages(source)
+        #: Whether one of its modules reads the states of padding
+        self.mixes_padding = any(type(module).__name__ == "CNN" for module in modules)
+        attend_by_length(source)
         modes = [getattr(module, "pooling_mode", None) for module in modules]
         self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
         self.after = settings_of_modules(source)

@@ -23,7 +23,7 @@ from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import write_json
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import adopt, has_adapter
-from contrastive_st.models.base import ForCL, sentence_vectors
+from contrastive_st.models.base import ForCL, attend_by_length, sentence_vectors
 from contrastive_st.models.checkpoint import ONE_VECTOR, TASK, TRANSFORMER_ROLES, Checkpoint, unknown_pooling
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.models.modeling import ContrastiveMixin
@@ -92,6 +92,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
             )
         super().__init__(PreTrainedConfig())
         self.encoder, self.pooling_function = encoder, pooling
+        attend_by_length(encoder)
         names = set(inspect.signature(encoder.forward).parameters)
         self.takes = names & {"token_type_ids", "text_mask"}
         if is_sentence_transformer(encoder):

@@ -85,6 +85,9 @@ def test_a_folder_of_tables_is_read_as_one_table(pattern, table, tmp_path):
     rows = list(documents(400))
     for number in range(2):
         write_table(tmp_path / f"{number}.csv", rows[200 * number : 200 * (number + 1)])
+    (tmp_path / ".cache").mkdir()
+    for other in ("README.md", ".cache/0.csv.metadata"):  # of a data set of the Hub
+        (tmp_path / other).write_text("rows\n")
     parts, one = (read_search(source, ["title", "body"]) for source in (str(tmp_path / pattern), table))
     assert (parts.queries, parts.documents, parts.made) == (one.queries, one.documents, one.made)
 

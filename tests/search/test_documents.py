@@ -347,6 +347,11 @@ def test_a_footnote_of_markdown_is_text(tmp_path):
     (tmp_path / "a.md").write_text("The [tide][1] rises[^1].\n\n[^1]: twice\n\n[1]: http://x\n")
     (document,) = open_corpus(str(tmp_path / "a.md")).read()
     assert document.text == "The tide rises[^1].\n\n[^1]: twice"
+    (tmp_path / "a.md").write_text(
+        "    [^1]: code\n\n* one[^2]\n\n  [^2]: in-list\n\n> [^3]: in-quote\n\n```\n[^4]: x\n```\n"
+    )
+    (document,) = open_corpus(str(tmp_path / "a.md")).read()
+    assert document.text.split("\n\n") == ["[^1]: code", "one[^2]", "[^2]: in-list", "[^3]: in-quote", "[^4]: x"]
 
 
 def test_footnotes_that_are_not_read_are_said_and_bytes_that_are_no_text_are_unreadable(tmp_path):

@@ -18,11 +18,13 @@ from store_places import new_store, unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
+from contrastive_st.search import values
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
 from contrastive_st.search.index import fuse, unmet
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.predicates import as_jsonpath
+from contrastive_st.search.postgres.writes import _IS_DATE
 from contrastive_st.search.values import as_held, as_id, plain
 
 ROOT = Path(__file__).parents[2]
@@ -333,6 +335,19 @@ def counted(index, filter):
         return "refused"
 
 
+def test_the_store_and_python_agree_about_what_is_a_date():
+    days = [
+        f"{y}-{m:02}-{d:02}" for y in ("0000", "1900", "2000", "2023", "2024") for m in range(20) for d in range(40)
+    ]
+    times = [
+        "2024",
+        "2024-02",
+        "2024-13",
+        *(f"2024-02-29{t}" for t in ("T09:30", " 09:30:00.5Z", "T9:30", "T09:30:5", "x")),
+    ]
+    assert [x for x in [*days, *times] if bool(re.search(_IS_DATE, x)) != (values.moment(x) is not None)] == []
+
+
 JSON_LINES = '{"id": 1, "text": "a", "day": "2024-05-01"}\n{"id": 2, "text": "b", "day": "%s"}\n'
 
 
@@ -340,7 +355,7 @@ JSON_LINES = '{"id": 1, "text": "a", "day": "2024-05-01"}\n{"id": 2, "text": "b"
 def test_the_dates_of_a_column_are_compared_where_it_has_text_too(place, kind, rows, tmp_path, capsys):
     path, at = tmp_path / f"rows.{kind}", ["--collection", f"days_{kind}", "--store", place, "--index", "none"]
     for flags, second, type, count in (
-        ("--sync", "0000-00-00", "mixed", 1),
+        ("--sync", "2023-02-29", "mixed", 1),
         ("--sync", "2024-06-01", "date", 2),
         ("--types=day=text", "x", "text", None),
         ("--sync", "soon", "mixed", 1),
@@ -354,6 +369,20 @@ def test_the_dates_of_a_column_are_compared_where_it_has_text_too(place, kind, r
             assert counted(index, "day>=2024") == (count or "refused")
             index.upsert([1], ["a"], unit_vectors(1, index.dimension), [{"day": "soon"}])
             assert count is None or counted(index, "day>=2024") == count - 1
+
+
+def test_a_list_of_several_types_is_typed_anew(place, tmp_path):
+    path, at = tmp_path / "rows.jsonl", ["--collection", "lists", "--store", place, "--index", "none"]
+    for cell, type in (
+        ('["a", 1]', "list of mixed"),
+        ('["a"]', "list of text"),
+        ("1", "number"),
+        ("[1]", "list of number"),
+    ):
+        path.write_text(f'{{"id": 1, "text": "a", "tags": {cell}}}\n')
+        assert main(["index", str(path), *at, "--sync"]) == 0
+        with open_index(place, at[1]) as index:
+            assert index.types()["tags"] == type
 
 
 def test_the_id_and_the_text_of_a_document_are_columns_of_a_filter(store):

@@ -54,6 +54,25 @@ def test_scores_are_those_of_sentence_transformers(activation, by, folder, tmp_p
     np.testing.assert_allclose(scores, peer(source).predict(pairs, show_progress_bar=False), atol=1e-5)
 
 
+@pytest.mark.parametrize("texts", [
+    {"max_seq_length": 9}, {"max_seq_length": 9, "processing_kwargs": {"text": {"max_length": 7, "truncation": True}}},
+    {"processing_kwargs": {"text": {"max_length": 90}}},
+])  # fmt: skip
+def test_a_recorded_length_is_that_of_the_texts(texts, folder, tmp_path, shards, capsys):
+    peer = pytest.importorskip("sentence_transformers").CrossEncoder
+    source = tmp_path / "saved"
+    peer(folder, max_length=12).save_pretrained(str(source))
+    path = source / "sentence_bert_config.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps(about | texts))
+    pairs = [("why do tides rise", "the town was quiet " * count) for count in (1, 3, 9)]
+    if texts.get("max_seq_length"):
+        assert np.ptp([CrossEncoder(one).predict(pairs)[2] for one in (source, folder)]) > 1e-3
+    np.testing.assert_allclose(CrossEncoder(source).predict(pairs), peer(str(source)).predict(pairs), atol=1e-5)
+    path.write_text(json.dumps(about | {"processing_kwargs": {"text": {"padding": "max_length"}}}))
+    assert "processing_kwargs" in refused(capsys, "search", QUERY, "--store", shards, "--rerank", str(source))
+
+
 def test_what_is_no_cross_encoder_with_one_score_is_refused(folder, tmp_path, shards, capsys):
     models = {
         "3 scores": saved(tmp_path / "nli", labels=3),

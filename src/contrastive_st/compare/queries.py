@@ -272,9 +272,11 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
 
 
 def _are_tables(path: Path) -> bool:
-    """Whether a folder or a pattern is of tables of one format, which are read as one."""
+    """Whether a folder or a pattern is of tables of one format, which are read as one, apart from a README."""
     files = path.rglob("*") if path.is_dir() else map(Path, glob.glob(str(path), recursive=True))
-    formats = {format_of(file) for file in files if file.is_file() and not file.name.startswith((".", "_"))}
+    inside = lambda file: file.relative_to(path).parts if path.is_dir() else [file.name]
+    shown = (file for file in files if file.is_file() and not any(part[0] in "._" for part in inside(file)))
+    formats = {format_of(file) for file in shown if file.stem.upper() not in ("README", "LICENSE")}
     return len(formats) == 1 and formats <= {*TABLES} - {".txt"}
 
 

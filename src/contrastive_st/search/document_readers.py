@@ -82,10 +82,18 @@ def _page(path: Path, source: str) -> Iterator[Cells]:
     text, front = front_matter(text)  # of a page for Jekyll, if it is HTML
     if format_of(path) in _MARKDOWN:
         markdown_it: Any = require(f"the reader of {source}", "documents", "markdown_it")
-        text = re.sub(r"^( {0,3})(?=\[\^[^]\n]+\]:)", r"\1\\", text, flags=re.MULTILINE)  # no link, but a footnote
-        text = markdown_it.MarkdownIt("commonmark").enable("table").render(text)
+        parser = markdown_it.MarkdownIt("commonmark").enable("table")
+        parser.block.ruler.before("reference", "footnote", _footnote)
+        text = parser.render(text)
     page = of_html(text)
     yield {**page, **front, "text": page["text"], NOTES: read_as + front.get(NOTES, [])}
+
+
+def _footnote(state: Any, first: int, last: int, silent: bool) -> bool:
+    """Reads `[^1]: word` as text: the next rule of `markdown_it` would take it for the address of a link."""
+    if not state.src.startswith("[^", state.bMarks[first] + state.tShift[first]):
+        return False
+    return bool(state.md.block.ruler.getRules("")[-1](state, first, last, silent))  # that of paragraphs
 
 
 def front_matter(text: str) -> tuple[str, Cells]:
@@ -161,7 +169,7 @@ def _visible(markup: str) -> str:
     """A page without comments, scripts and the like; of one that is not closed, only its beginning is left out."""
     pieces, at, unclosed = [], 0, set[str]()
     while opening := _HIDDEN.search(markup, at):
-        pieces += [markup[at : opening.start()], " "]
+        pieces += [markup[at : opening.start()], " " * (opening[2] is not None)]  # a comment may be inside a word
         at, closing = opening.end(), "-->" if opening[1] else rf"</{opening[2].lower()}\s*>"
         if closing not in unclosed:
             if end := re.compile(closing, re.IGNORECASE).search(markup, at):

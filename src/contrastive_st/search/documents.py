@@ -159,7 +159,7 @@ def open_corpus(
     source = str(source)
     shown = source if where is None else "--query"
     lines = lines if where is None else None
-    former = {name: kind for name, kind in (former_types or {}).items() if kind != MIXED}
+    former = {name: kind for name, kind in (former_types or {}).items() if MIXED not in kind}
     choice = _Choice(shown, columns, metadata, lines, dict(types or {}), former, id_column)
     if where is not None:
         from contrastive_st.search.postgres.query import query_rows

@@ -64,11 +64,17 @@ class CrossEncoder:
             if config.num_labels != 1:
                 raise InputError(f"it has {config.num_labels} scores per pair; use a cross-encoder with a single score")
             # the function of the score that sentence-transformers recorded, or its default
-            files = [folder / name for name in ("config_sentence_transformers.json", "modules.json")]
-            recorded = read_json(files[0], dict) if files[0].is_file() else {}
-            modules = read_json(files[1], list) if files[1].is_file() else []
+            names = "config_sentence_transformers.json", "modules.json", "sentence_bert_config.json"
+            recorded, modules, texts = (
+                read_json(folder / name, kind) if (folder / name).is_file() else kind()
+                for name, kind in zip(names, (dict, list, dict), strict=True)
+            )
             if len(modules) > 1 or recorded.get("default_prompt_name"):
                 raise InputError("only sentence-transformers can run its modules or its prompt; use a model without")
+            calls = texts.get("processing_kwargs") or {}
+            of_texts = {"truncation": True, **(calls.get("text") or {})}
+            if calls.keys() - {"text"} or of_texts.keys() - {"max_length", "truncation"} or not of_texts["truncation"]:
+                raise InputError(f"only sentence-transformers can read texts by its processing_kwargs: {calls}")
             of_config = (getattr(config, "sentence_transformers", None) or {}).get("activation_fn")
             former = getattr(config, "sbert_ce_default_activation_function", None)
             name = str(recorded.get("activation_fn") or of_config or former or _SIGMOID)
@@ -76,7 +82,8 @@ class CrossEncoder:
                 raise InputError(f"its scores are transformed by {name}; use one with a sigmoid, or with none")
             self.sigmoid = name == _SIGMOID
             self.tokenizer = AutoTokenizer.from_pretrained(folder, **local)
-        self.max_length = most_tokens(self.tokenizer.model_max_length, config)
+        limits = (of_texts.get("max_length"), texts.get("max_seq_length"), self.tokenizer.model_max_length)
+        self.max_length = most_tokens(next(filter(None, limits)), config)
         there = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
         self.model.eval().to(os.environ.get(DEVICE) or there)
 

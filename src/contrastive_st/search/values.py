@@ -23,7 +23,7 @@ _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:[.]0+)?")  # an id; pandas 
 OWN_ID, OF_DOCUMENT, PART, GIVEN = OWN = ("(id)", "(document)", "(part)", "(given)")
 #: What a range takes as a date: also a year, a month or a time without a `T`
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
-_MOMENT = re.compile(
+MOMENT = re.compile(
     r"([0-9]{4}-[0-9]{2})(-[0-9]{2})?(?:(?<=-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?([.,][0-9]{1,9})?"
     r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
@@ -160,7 +160,7 @@ def moment(text: str) -> str | None:
         >>> moment("2024-05-01 00:00:00"), moment("2024-05-01T09:30:00.500Z"), moment("2024-05"), moment("2024-13-01")
         ('2024-05-01', '2024-05-01T09:30:00.500000Z', '2024-05', None)
     """
-    if (match := _MOMENT.fullmatch(text)) is None:
+    if (match := MOMENT.fullmatch(text)) is None:
         return None
     month, day, minute, second, fraction, zone = match.groups(default="")
     try:

@@ -133,7 +133,7 @@ def read_examples(
         written = table.delimited or any(isinstance(roles.example.get(name), str) for name in numbers)
         # a column of numbers becomes text with points; next to texts, a number gets their decimal mark
         mark = "point" if table.read_columns and not written else None
-        with reading_as(decimal=mark):
+        with reading_as(decimal=mark) if numbers else nullcontext():
             rows = columns_of(table, list(roles.columns), strict, target, texts, numbers)
         named = {name: name for name in roles.columns if name not in numbers}
         if any(name != roles.columns[name] for name in named):  # which may say another role

@@ -95,7 +95,7 @@ def open_table(
         table = parts[0] if len(parts) == 1 else _joined(parts, shown)
         if all(path.suffix == ".parquet" for path in files) and not any(partitions):
             table = _with_read_columns(table, files)
-    if asked is None and (note := sources.splits_note(folders)):
+    if asked is None and folders and (note := sources.splits_note(folders)):
         table = replace(table, notes=(*table.notes, note))
     table = table if table.delimited and columns else plain_rows(table)
     return table.logged() if table.notes else table

@@ -32,14 +32,16 @@ from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
 from contrastive_st.search.postgres.schema import create_partitioned, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, Row, as_id, as_ids
+from contrastive_st.search.values import MOMENT, OF_DOCUMENT, OWN, PART, Row, as_id, as_ids
 from contrastive_st.vectors import float_array
 
 logger = logging.getLogger(__name__)
 
 
 _LEAST_BUILD_MEMORY = 1 << 20  # kB: the least for building a graph, and the amount on a server of another
-_IS_DATE = f"^(?=.{{7}})(?!0000|.{{5}}(00|1[3-9]|[2-9])|.{{8}}(00|3[2-9]|[4-9])){DATE}$"  # nearly as `moment`
+_LEAP = "..(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00"  # years with a 29th of February
+_NO_DAY = f".{{5}}(00|1[3-9]|[2-9]|02-3|(0[469]|11)-31)|.{{8}}(00|3[2-9]|[4-9])|(?!{_LEAP}).{{5}}02-29"
+_IS_DATE = f"^(?!0000|{_NO_DAY})({MOMENT.pattern})$"  # as `moment`
 _BLOCK = 16_384  # vectors that are made codes at a time
 
 
@@ -112,7 +114,9 @@ class StoreWrites(StoreSpaces):
         Nothing is read if that can change nothing.
         """
         there = self.held_types
-        if MIXED not in there.values() and all(there.get(name) == decided[name] for name in decided):
+        if not any(MIXED in kind for kind in there.values()) and all(
+            there.get(name) == decided[name] for name in decided
+        ):
             return
         connection.lift_limits()
         connection.execute("SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE", (self.tables.prefix,))

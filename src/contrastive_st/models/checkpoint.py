@@ -476,10 +476,9 @@ _MIX_PADDING = (
 
 def mixes_padding(config: PreTrainedConfig | SimpleNamespace | None) -> bool:
     """Whether padding changes the vector of a row, so that only rows of one length are encoded at once."""
-    full = (
-        getattr(config, "attention_type", None) == "original_full"
-    )  # else the last block of BigBird is in the padding
-    return getattr(config, "model_type", None) in _MIX_PADDING and not full
+    if getattr(config, "attention_type", None) == "original_full":  # else BigBird's last block is in the padding
+        return False
+    return getattr(config, "model_type", None) in _MIX_PADDING
 
 
 def max_positions(config: PreTrainedConfig | SimpleNamespace) -> int:

@@ -129,6 +129,16 @@ def test_it_opens_trains_and_is_saved_or_says_in_a_line_what_it_cannot_do(name, 
                 AutoModelForCL.from_pretrained(theirs, **options)
 
 
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(("name", "shape", "said"), [("pegasus", BART, True), ("bart", BART, False), ("t5", T5, False)])
+def test_a_line_says_what_opens_an_encoder_that_was_saved_with_its_decoder(
+    name, shape, said, tokenizer, tmp_path, caplog
+):
+    config = transformers.AutoConfig.for_model(name, vocab_size=len(tokenizer), pad_token_id=0, **shape)
+    save_both(AutoModelForCL.from_config(config, pooling="mean"), tokenizer, tmp_path / "ours")
+    assert ("with new weights: open this folder" in caplog.text) is said
+
+
 MIXING = {
     "convbert": {"head_ratio": 1, "conv_kernel_size": 3}, "mobilebert": {}, "nystromformer": {},
     "yoso": {}, "big_bird": {"block_size": 1, "num_random_blocks": 1},

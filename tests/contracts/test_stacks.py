@@ -12,6 +12,7 @@ from transformers import BertModel
 from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import EncoderForCL, load_tokenizer
+from contrastive_st.models.auto import load_config
 from contrastive_st.models.export import export
 from contrastive_st.models.protocol import as_encoder, open_encoder
 
@@ -198,7 +199,7 @@ def test_a_chat_template_that_reads_queries_otherwise(chat, tmp_path):
 def test_without_a_transformer_it_is_one_true_line(stack, tmp_path):
     make, named = REFUSED[stack]
     saved(make(), tmp_path / "peer")
-    for door in (SentenceEncoder, open_encoder, AutoModelForCL.from_pretrained):
+    for door in (SentenceEncoder, open_encoder, AutoModelForCL.from_pretrained, load_config):
         with pytest.raises(
             InputError, match=rf"^.* by modules of sentence-transformers \({named}.*not by one transformer.*$"
         ):

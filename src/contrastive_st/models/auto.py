@@ -117,6 +117,9 @@ def open_model(
         logger.warning(f"{name} is opened by its text part ({config.model_type})")
         prefix = _prefix_of_text_part(checkpoint.model, config, kind)
         options["key_mapping"] = {f"^{re.escape(prefix)}": f"{kind.base_model_prefix}."}
+    saved = str((config.architectures or [""])[0])
+    if getattr(config, "is_encoder_decoder", False) and saved.endswith("Encoder"):  # of sentence-transformers, alone
+        options["key_mapping"] = {"^": f"{kind.base_model_prefix}.encoder."}
     if "bidirectional" in options and config.model_type not in DECODERS:
         raise InputError(
             f"bidirectional is for {', '.join(DECODERS)}, and {name} is a {config.model_type}; leave it out"
@@ -170,7 +173,8 @@ def _check_class(model: ForCL, checkpoint: Checkpoint) -> None:
     """Say that a user's class, whose code is not in the folder, has saved it; refuse to leave out weights of it."""
     config, kind = read_json(checkpoint.model / "config.json", dict), type(model)
     saved = str((config.get("architectures") or [kind.__name__])[0])
-    known = saved in {base.__name__ for base in kind.__mro__} or hasattr(transformers, saved)
+    of_encoder = type(getattr(model, "backbone", None)).__name__
+    known = saved in {of_encoder, *(base.__name__ for base in kind.__mro__)} or hasattr(transformers, saved)
     if known or "contrastive" not in config:  # or another program wrote it, whose heads are left out
         return
     way = f"open it with {saved}.from_pretrained, or register {saved} and a model_type for it (AutoModel.register)"
@@ -272,6 +276,8 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     """
     checkpoint = name if isinstance(name, Checkpoint) else Checkpoint.find(name, revision, **options)
     path = checkpoint.model / "config.json"
+    if checkpoint.foreign and not path.is_file():
+        raise unknown_pooling(checkpoint)
     family(read_json(path, dict).get("model_type"))  # importing the family registers the configs of this package
     with _without_remote_code("config", checkpoint.name):
         config: PreTrainedConfig = AutoConfig.from_pretrained(checkpoint.model, trust_remote_code=False)  # None asks

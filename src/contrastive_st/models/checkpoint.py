@@ -218,9 +218,9 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
             "matrix for all texts, so it is not opened here; evaluation and mining take a SentenceTransformer of it"
         )
     if checkpoint.foreign:
+        way = "give --pooling to open its transformer without them" if checkpoint.model_type else "it is not trained"
         return InputError(
-            f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; "
-            "give --pooling to open its transformer without them"
+            f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; {way}"
         )
     return InputError(
         f"{name} does not record how it pools tokens into a sentence vector (no modules.json, not trained by this "

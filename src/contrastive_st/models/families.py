@@ -168,7 +168,7 @@ def _made(model_type: str, config_class: Any, backbone: Any) -> type[Contrastive
         "decodes": model_type in _DECODING,
         "citation": row.pop("cite", ""),
         "_keys_to_ignore_on_load_unexpected": [  # heads of other tasks
-            rf"^(?!{base.base_model_prefix}\.)", r"(^|\.)(pooler|position_embeddings)\.",
+            rf"^(?!{base.base_model_prefix}\.)", r"(^|\.)(pooler|position_embeddings)\.", r"^(\w+\.)?decoder\.",
         ],
         **row,
     })  # fmt: skip
@@ -197,6 +197,11 @@ def family_of(config: PreTrainedConfig, name: object) -> type[ForCL]:
         raise InputError(
             f"{name} has model_type {config.model_type!r}, which does not encode texts; use {', '.join(FAMILIES)}, or "
             "another text encoder of transformers"
+        )
+    if isinstance(getattr(config, "encoder", None), PreTrainedConfig):
+        raise InputError(
+            f"{name} is a {config.model_type}, whose config holds one of its encoder and one of its decoder; it is not "
+            "opened here: open it with sentence-transformers, and give its SentenceTransformer"
         )
     return kind
 

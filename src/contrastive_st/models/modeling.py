@@ -78,6 +78,8 @@ class ContrastiveMixin(ForCL):
         super().__init__(config)
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
+        if self.encoder_alone:
+            _drop_decoder(getattr(self, self.base_model_prefix))
         use_integer_dropout(self.backbone)
         attend_by_length(self.backbone)
         self.after = final_layers(config.hidden_size, parsed.dense, parsed.normalize)
@@ -226,6 +228,18 @@ class ContrastiveMixin(ForCL):
         # `backbone` itself in Mamba
         module = cast("PreTrainedModel", dict(self.named_children())[self.base_model_prefix])
         return module.get_encoder() if self.config.is_encoder_decoder and not self.decodes else module
+
+    @property
+    def encoder_alone(self) -> dict[str, str]:
+        """Names of weights, as patterns, and those in the encoder's class, which sentence-transformers opens.
+
+        Empty if that class is the one that is saved, as T5EncoderModel. In a group `(?:`, or transformers would write
+        what sentence-transformers saves again under the former names.
+        """
+        whole = getattr(self, self.base_model_prefix)
+        if self.backbone is not getattr(whole, "encoder", None) or type(whole).__name__.endswith("EncoderModel"):
+            return {}
+        return {rf"^(?:{self.base_model_prefix}\.encoder\.)": ""}
 
     @property
     def projection(self) -> Any:
@@ -421,6 +435,13 @@ class ContrastiveMixin(ForCL):
         for name in self.words or ():
             hidden = getattr(self, name)(hidden)
         return hidden
+
+
+def _drop_decoder(whole: PreTrainedModel) -> None:
+    """Remove the decoder, on which no vector depends; word embeddings are saved under the name of the encoder's."""
+    del whole.decoder
+    tied = {of: name for name, of in (whole._tied_weights_keys or {}).items() if name.startswith("encoder.")}
+    whole._tied_weights_keys = whole.all_tied_weights_keys = tied
 
 
 @cache  # once, and not for each checkpoint

@@ -8,12 +8,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import logging
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -45,7 +43,6 @@ else:
     _Base = object
 
 Registered = TypeVar("Registered", bound="type[RemoteCodeMixin]")
-logger = logging.getLogger(__name__)
 TRANSFORMER_FILE = "sentence_bert_config.json"
 
 
@@ -250,14 +247,6 @@ def write_use(folder: Path, settings: LossConfig | Checkpoint, by_another: bool 
     write_json(path, {**about, **({} if dim is None else {"truncate_dim": dim})})
 
 
-@cache  # once, and not for each checkpoint
-def _say_what_opens(family: str) -> None:
-    logger.warning(
-        f"sentence-transformers 6.2 opens the encoder of a {family} with new weights: open this folder with this "
-        "package, or with AutoModel.from_pretrained(folder).get_encoder()"
-    )
-
-
 def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
     """Write `modules.json`, the pooling, and after it the projection head, the dense layers and `Normalize`.
 
@@ -274,11 +263,9 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
         modules.append((f"{len(modules)}_{kind}", kind))
         return folder / modules[-1][0]
 
-    if model.config.is_encoder_decoder and hasattr(model, "backbone"):
-        whole = getattr(model, model.base_model_prefix)
-        if model.backbone is not whole and not type(whole).__name__.endswith("EncoderModel"):
-            _say_what_opens(model.config.model_type)
     about: dict[str, object] = {"max_seq_length": None, "do_lower_case": False}
+    if names := getattr(model, "encoder_alone", None):
+        about["model_args"] = {"key_mapping": names}
     row = POOLINGS[settings.pooling]
     if len(row.layers) > 1:
         if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers

@@ -321,6 +321,8 @@ REGULARLY = [
     ({"save_strategy": "epoch"}, ("epoch", None, "epoch", 500, True, 2)),
     ({"eval_strategy": "epoch"}, ("epoch", None, "epoch", 500, True, 2)),
     ({"eval_strategy": "steps", "eval_steps": 5, "save_steps": 10}, ("steps", 5, "steps", 10, True, 2)),
+    ({"eval_strategy": "epoch", "save_strategy": "steps"}, ("epoch", None, "steps", 500, False, 2)),
+    ({"save_strategy": "steps"}, ("steps", 0.1, "steps", 0.1, True, 2)),
     ({"save_strategy": "no"}, ("steps", 0.1, "no", 500, False, None)),
     ({"save_total_limit": 5}, ("steps", 0.1, "steps", 0.1, True, 5)),
     ({"save_steps": 500}, ("steps", 500, "steps", 500, True, 2)),

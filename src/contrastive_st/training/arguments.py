@@ -41,6 +41,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
     eval_strategy: IntervalStrategy | str | None = option(  # type: ignore[assignment]
         "When to evaluate: no, steps or epoch; by default ten times a run if there are validation rows."
     )
+    save_strategy: SaveStrategy | str | None = option(  # type: ignore[assignment]
+        "When to save: no, steps, epoch or best; by default as eval_strategy, or each save_steps."
+    )
     save_steps: float | None = option(  # type: ignore[assignment]
         "Save a checkpoint every so many steps, or at this share of the run; by default at each evaluation, or every "
         "500 steps without one."
@@ -176,11 +179,12 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.eval_strategy = IntervalStrategy("epoch" if epochs else "steps")
         if self.eval_strategy == "steps" and self.eval_steps is None:
             self.eval_steps = self.save_steps if self.save_strategy == "steps" and not free_saves else _SHARE
-        if free_saves:
+        if free_saves and ("save_strategy" in self.left_open or self.eval_strategy == "steps"):
             self.save_strategy = SaveStrategy(IntervalStrategy(self.eval_strategy).value)
             self.save_steps = self.eval_steps or self.save_steps
         if self.save_strategy != "no":
-            self.load_best_model_at_end = self.load_best_model_at_end or "load_best_model_at_end" in self.left_open
+            if "load_best_model_at_end" in self.left_open:  # without a checkpoint of each evaluation there is no best
+                self.load_best_model_at_end = self.save_strategy in (self.eval_strategy, "best")
             self.save_total_limit = self.save_total_limit or 2
         if self.load_best_model_at_end and self.metric_for_best_model is None:
             self.metric_for_best_model, self.greater_is_better = "loss", False
@@ -237,7 +241,7 @@ def check_parts(parts: Mapping[str, object]) -> None:
 
 
 _SHARE = 0.1  # of a run, between two evaluations
-_OPEN = ("eval_strategy", "save_steps", "load_best_model_at_end")
+_OPEN = ("eval_strategy", "save_strategy", "save_steps", "load_best_model_at_end")
 #: The values of arguments that are left open, where nothing else decides them
 _USUAL = {spec.name: spec.default for spec in fields(TrainingArguments) if spec.name in _OPEN}
 _ADDED = ("chunk_size", "chunk_tokens", "momentum_queue", "early_stopping_patience", "momentum")

@@ -32,7 +32,7 @@ MARKS = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id"
 #: a pooling for each family: all of both are there
 FAMILIES = {
     "bert": "cls", "roberta": "avg_first_last", "xlm-roberta": "max", "mpnet": "avg_top2",
-    "distilbert": "cls_before_pooler", "modernbert": "mean", "qwen3": "last", "electra": "mean",
+    "distilbert": "cls_before_pooler", "modernbert": "mean", "qwen3": "last", "electra": "cls_before_pooler",
     "t5": "mean", "gpt2": "last",
 }  # fmt: skip
 MORE = {"qwen3": {"num_key_value_heads": 1, "head_dim": 8}, "electra": {"embedding_size": 16}}

@@ -46,7 +46,7 @@ def _weighted_mean(states: Tensor, mask: Tensor) -> Tensor:
 def _rows(states: Tensor) -> Tensor:
     import torch
 
-    return torch.arange(len(states), device=states.device)
+    return torch.arange(states.shape[0], device=states.device)  # not `len`, which is a constant in a graph
 
 
 def _places(states: Tensor) -> Tensor:

@@ -119,6 +119,12 @@ def test_what_a_question_advises_is_taken(row, advice):
     assert read_examples([row] * 3, columns=advice.split())
 
 
+def test_columns_of_several_files_are_not_advised_together():
+    files = {"anchor": "a cat", "positive": "a dog"}, {"query": "a bird", "positive": "a fish", "negative": "a bee"}
+    with pytest.raises(InputError, match="no row has all of them: give the files the same columns"):
+        column_roles([*files] * 3)
+
+
 def test_the_only_text_is_no_list():
     with pytest.raises(InputError, match="'positive' holds lists or objects, not texts"):
         read_examples([{"positive": ["a cat", "a dog"]}] * 3)

@@ -490,13 +490,19 @@ def _placed(
 
 def _question(table: Table, names: Sequence[str], classify: bool, what: str) -> InputError:
     """One line: what is not clear, flags to paste, and the columns with the cells of a row."""
-    cells = _cells((row.cells for row in table), names)
+    rows = [row.cells for row in islice(table, _LOOKED_AT)]
+    cells = _cells(rows, names)
     columns = listed(f"{name} ({shown(values[0]) if values else 'blank'})" for name, values in cells.items())
     answers = []
-    for roles in _could_be(cells, classify):
+    ways = _could_be(cells, classify)
+    for roles in ways:
+        if not any(all(not is_blank(row.get(name)) for name in roles) for row in rows):
+            continue
         *_, (last, role) = roles.items()
         answers.append(flags(roles) + (score_range(cells[last]) if role == SCORE else ""))
     fixes = [f"give {', or '.join(answers)}"] if answers else []
+    if ways and not answers:
+        fixes = ["no row has all of them: give the files the same columns, or train on a mixture of the files"]
     for name, cell in next(iter(table)).cells.items():
         inner = cell[0] if isinstance(cell, list) and cell else cell
         if not isinstance(inner, dict) or "role" in inner or not any(map(has_role, inner)):  # "role": of a chat

@@ -173,6 +173,8 @@ def test_a_file_of_options_has_those_of_every_command(content, flags, level, tmp
         ("config: other.yaml", [], "run.yaml: config cannot name a further file"),
         ("max-length: 8\nmax_length: 9", [], "run.yaml: max_length is there twice"),
         ("strict: true", ["--config", "other.yaml"], "other.yaml: give one file of options"),
+        ("max_lenght: null", [], "unknown argument --max_lenght"),
+        ("no_such: false", [], "unknown argument --no_such"),
     ],
 )
 def test_what_a_file_of_options_cannot_say(content, flags, words, tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import error_of, told
+from safetensors import safe_open
 from small_checkpoints import peer_vectors, tiny_bert
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel, DistilBertConfig
 
@@ -96,6 +97,8 @@ def test_adapter_and_merged_folder_give_the_same_embeddings_in_every_loader(base
     save_both(trained(add_lora(model, r=4)), tokenizer, tmp_path / "adapter")
     assert not (tmp_path / "adapter" / "config.json").exists()
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
+    with safe_open(tmp_path / "adapter" / "adapter_model.safetensors", "pt") as file:
+        assert list(file.metadata()) == ["base_weights"], "several are in any order, and a push compares files"
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     without = SentenceEncoder(AutoModelForCL.from_pretrained(base, pooling=pooling), tokenizer).encode(SENTENCES)
     assert np.abs(unit_vectors(ours) - unit_vectors(without)).max() > 0.01

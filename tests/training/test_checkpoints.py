@@ -291,6 +291,21 @@ def test_weights_that_are_no_numbers_are_not_saved(tokenizer, bert_config, tmp_p
     assert not (tmp_path / "final").exists()
 
 
+@pytest.mark.parametrize("fault", [
+    RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 76864 vs 76752"),  # torch 2.13
+    Exception("No space left on device (os error 28)"),  # tokenizers 0.23
+])  # fmt: skip
+def test_a_full_disk_is_a_line_whatever_raises(fault, tokenizer, bert_config, tmp_path, monkeypatch):
+    trainer = trainer_for(tokenizer, bert_config, tmp_path / "out")
+
+    def full(*parts):
+        raise fault
+
+    monkeypatch.setattr(trainer, "_save_optimizer_and_scheduler", full)
+    with pytest.raises(InputError, match="out/checkpoint-2 cannot be written: the disk is full"):
+        trainer.train()
+
+
 def test_what_will_happen_is_told_before_the_first_step_and_the_loss_in_the_end(
     tokenizer, bert_config, tmp_path, caplog
 ):

@@ -393,7 +393,7 @@ def test_a_quiet_run_says_nothing(pairs, capfd):
     assert "loss" not in err
 
 
-@pytest.mark.parametrize("option", ["load_best_model_at_end: false", "save_strategy: 'no'"])
+@pytest.mark.parametrize("option", ["load_best_model_at_end: false", "save_strategy: 'no'", "save_strategy: no"])
 def test_a_run_that_keeps_no_best_checkpoint_needs_no_loss(pairs, option, tmp_path, caplog):
     (tmp_path / "dev.csv").write_text("sentence1,sentence2,score\na cat,a dog,0\na cat,the cat,1\na cow,a cow,1\n")
     (tmp_path / "options.yaml").write_text(option)

@@ -253,8 +253,7 @@ def save_adapter(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor]
         result[f"{key}.weight"] = result.pop(key)  # of DoRA; by peft's shorter name transformers would not load it
     tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in result.items()}
     config = copy.copy(backbone.peft_config[name])
-    notes = {_BASE: getattr(config, _BASE)} if hasattr(config, _BASE) else {}
-    write_tensors(tensors, folder / ADAPTER_WEIGHTS, **notes)
+    write_tensors(tensors, folder / ADAPTER_WEIGHTS, (_BASE, getattr(config, _BASE)))
     config.inference_mode = True
     config.target_modules = adapted_names(backbone, config)
     config.save_pretrained(str(folder))

@@ -46,11 +46,15 @@ Registered = TypeVar("Registered", bound="type[RemoteCodeMixin]")
 TRANSFORMER_FILE = "sentence_bert_config.json"
 
 
-def write_tensors(tensors: dict[str, Tensor], path: Path, **notes: str) -> None:
-    """Write a safetensors file with the mode of the umask; the library makes it readable for the owner only."""
+def write_tensors(tensors: dict[str, Tensor], path: Path, note: tuple[str, str] = ("format", "pt")) -> None:
+    """Write a safetensors file with the mode of the umask; the library makes it readable for the owner only.
+
+    Equal tensors make equal files, by which `push` knows them, because there is one note: safetensors 0.8 writes
+    several in any order.
+    """
     path.touch()
     mode = path.stat().st_mode
-    save_file(tensors, path, metadata={"format": "pt", **notes})
+    save_file(tensors, path, metadata=dict([note]))
     path.chmod(mode)
 
 

@@ -59,11 +59,10 @@ def _run_script(argv: Sequence[str]) -> None:
     from contrastive_st.scripts.parser import is_option_file, with_file  # here, because it takes torch
 
     named, result = not argv[0].startswith("-") and not is_option_file(argv[0]), script_files()
-    options = with_file(argv[named:])
-    name = argv[0].replace("-", "_") if named else _suitable_script(options)
+    name = argv[0].replace("-", "_") if named else _suitable_script(with_file(argv))
     if name not in result:
         raise InputError(f"no training script {argv[0]}; {suggestion(argv[0], filter(None, result))}")
-    sys.argv = [str(result[name]), *options]
+    sys.argv = [str(result[name]), *argv[named:]]
     commands.program = f"contrastive-st train {name}".strip()
     sys.path.insert(0, str(result[name].parent))  # as `python` does, for what a script imports from its folder
     runpy.run_path(str(result[name]), run_name="__main__")

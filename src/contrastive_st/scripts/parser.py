@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import textwrap
-from argparse import SUPPRESS
+from argparse import SUPPRESS, Action
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
@@ -87,7 +87,7 @@ class TrainingParser(Parser, HfArgumentParser):
         Raises:
             InputError: an unknown flag, a value of the wrong type, or one that a dataclass refuses.
         """
-        argv = with_file(sys.argv[1:] if argv is None else argv)
+        argv = with_file(sys.argv[1:] if argv is None else argv, self._option_string_actions)
         given = {word.partition("=")[0] for word in argv}
         changed = dict(defaults or {})
         if "--num_train_epochs" in given and "--max_steps" not in given:
@@ -125,10 +125,14 @@ def is_option_file(word: str) -> bool:
     return word.endswith(_OPTION_FILES) and not word.startswith("-")
 
 
-def with_file(argv: Sequence[str]) -> list[str]:
+def with_file(argv: Sequence[str], flags: Mapping[str, Action] | None = None) -> list[str]:
     """A command line in snake_case, after the options of the file that `--config` or its first word names.
 
     An option that is in both comes from the command line.
+
+    Args:
+        argv: the command line.
+        flags: those that there are; by default any.
 
     Raises:
         InputError: the file cannot be read, has no names of options, or names another file of options; or two files
@@ -162,9 +166,9 @@ def with_file(argv: Sequence[str]) -> list[str]:
         raise InputError(f"{file}: config cannot name a further file of options; write its options here")
     if empty := [name for name, value in options.items() if value == []]:
         raise InputError(f"{file}: {empty[0]} has an empty list; leave it out for its default, or write a value")
-    flags = {word.partition("=")[0].replace("--no_", "--") for word in others}
-    flags |= _SWITCHES if flags & _SWITCHES else set()  # only one of them can be given
-    words = (_words(name, value) for name, value in options.items() if f"--{name}" not in flags)
+    given = {word.partition("=")[0].replace("--no_", "--") for word in others}
+    given |= _SWITCHES if given & _SWITCHES else set()  # only one of them can be given
+    words = (_words(name, value, flags) for name, value in options.items() if f"--{name}" not in given)
     return [*chain.from_iterable(words), *others]
 
 
@@ -181,12 +185,17 @@ def _given_twice(file: Path) -> str | None:
     return next((name for name in names if names.count(name) > 1), None)
 
 
-def _words(name: str, value: object) -> list[str]:
-    """The words of a command line that give an option a value; none for null."""
-    if isinstance(value, bool) and (f"--{name}" in _SWITCHES or name.startswith("no_")):
-        return [f"--{name}"] if value else []
+def _words(name: str, value: object, flags: Mapping[str, Action] | None = None) -> list[str]:
+    """The words of a command line that give an option a value; none for null, if there is such an option."""
+    flag, there = f"--{name}", flags is None or f"--{name}" in flags
+    if isinstance(value, bool) and (flag in _SWITCHES or name.startswith("no_")):
+        return [flag] if value or not there else []
+    if value is False and "no" in (getattr((flags or {}).get(flag), "choices", None) or ()):
+        value = "no"  # which YAML reads as false
     if isinstance(value, list):
-        return [f"--{name}", *map(str, value)]
+        return [flag, *map(str, value)]
     if isinstance(value, (bool, Mapping)):
         value = json.dumps(value)
-    return [] if value is None else [f"--{name}={value}"]
+    if value is None:
+        return [] if there else [flag]
+    return [f"{flag}={value}"]

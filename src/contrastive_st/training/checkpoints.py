@@ -623,14 +623,17 @@ def _only_training(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _save_errors(path: str | Path) -> Iterator[None]:
-    """As `write_errors`, also for what torch raises when the disk is full."""
+    """As `write_errors`, also for what torch and tokenizers raise when the disk is full, which is no `OSError`."""
     with write_errors(Path(path)):
         try:
             yield
-        except RuntimeError as error:
-            if not any(words in str(error) for words in ("PytorchStreamWriter", "file write", "iostream error")):
+        except Exception as error:
+            if isinstance(error, (OSError, InputError)) or not any(words in str(error) for words in _FULL):
                 raise
             raise OSError(f"the disk is full, or a quota is reached ({first_line(error)})") from error
+
+
+_FULL = ("PytorchStreamWriter", "file write", "iostream error", "inline_container", "No space left on device")
 
 
 def _trained(model: nn.Module) -> dict[str, nn.Parameter]:

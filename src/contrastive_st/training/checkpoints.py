@@ -623,7 +623,7 @@ def _only_training(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _save_errors(path: str | Path) -> Iterator[None]:
-    """As `write_errors`, also for what torch and tokenizers raise when the disk is full, which is no `OSError`."""
+    """As `write_errors`, also for what torch and tokenizers raise when the disk is full, which are not `OSError`s."""
     with write_errors(Path(path)):
         try:
             yield

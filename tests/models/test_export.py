@@ -1,5 +1,6 @@
 """Exported encoders: the vectors of the model, whoever runs the graph; int8 near to them; a folder that opens alone."""
 
+import contextlib
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -213,8 +214,11 @@ def test_an_int8_table_is_the_formula(tmp_path):
         [onnx.numpy_helper.from_array(array, name) for name, array in {**tables, "w": weight}.items()],
     )  # fmt: skip
     path = tmp_path / "g.onnx"
-    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 23)], ir_version=10), path)
-    _to_int8(path, [{"ids": ids}])
+    without = make.make_graph(nodes, "g", graph.input, graph.output, graph.initializer)
+    for made in (without, graph):
+        onnx.save(make.make_model(made, opset_imports=[make.make_opsetid("", 23)], ir_version=10), path)
+        with contextlib.nullcontext() if made is graph else pytest.raises(InputError, match="products with matrices"):
+            _to_int8(path, [{"ids": ids}])
     kept = {tensor.name for tensor in onnx.load(path).graph.initializer}
     assert "table" not in kept
     assert {"table.codes", "table.row_scales", "columns", "small", "numbers"} <= kept

@@ -13,7 +13,7 @@ from transformers import AutoModel
 
 from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
-from contrastive_st.models import pool
+from contrastive_st.models import add_lora, pool
 from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.families import family
 from contrastive_st.models.wrapped import contrastive
@@ -142,6 +142,25 @@ def test_an_encoder_that_sentence_transformers_saved_without_its_decoder_opens(n
     vectors = SentenceEncoder(again).encode(SENTENCES)
     for folder in (encoder, again):
         np.testing.assert_allclose(vectors, peer_vectors(folder, SENTENCES), rtol=0, atol=2e-5)
+
+
+@pytest.mark.allow_warnings  # transformers counts what it leaves out of the base
+@pytest.mark.parametrize("head", [AutoModel, transformers.AutoModelForSeq2SeqLM])
+@pytest.mark.parametrize("name", WITHOUT_DECODER)
+def test_an_adapter_of_such_an_encoder_opens_there(name, head, tokenizer, tmp_path):
+    pytest.importorskip("peft")
+    saved(name, tokenizer, tmp_path / "base", head)
+    model = add_lora(AutoModelForCL.from_pretrained(tmp_path / "base", pooling="mean"), r=2)
+    with torch.no_grad():
+        for part, weight in model.named_parameters():
+            weight += 0.3 * ("lora_B" in part)
+    save_both(model.eval(), tokenizer, tmp_path / "adapter")
+    vectors = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    for found in (
+        SentenceEncoder(tmp_path / "adapter").encode(SENTENCES),
+        peer_vectors(tmp_path / "adapter", SENTENCES),
+    ):
+        np.testing.assert_allclose(vectors, found, rtol=0, atol=2e-5)
 
 
 def test_a_config_of_two_configs_is_refused_in_a_line():

@@ -360,6 +360,9 @@ def _read_model(folder: Path) -> Checkpoint:
 
 def _strange_settings(about: JsonObject, folder: Path, pools_itself: bool) -> list[str]:
     """The settings of a `Transformer` module that only sentence-transformers obeys."""
+    args = about.get("model_args")
+    if isinstance(args, dict):  # where weights are missing, they are refused here whatever their names are there
+        about = {**about, "model_args": {key: value for key, value in args.items() if key != "key_mapping"}}
     strange = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
     modalities = _typed(about, "modality_config", dict[str, JsonObject], folder)
     text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})

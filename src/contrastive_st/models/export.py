@@ -219,6 +219,8 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
     products = {
         node.output[0]: node for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights
     }  # fmt: skip
+    if not products:
+        raise InputError("int8 is for layers that are products with matrices, and it has none; leave out int8")
     ranges = _ranges(model, list(dict.fromkeys(node.input[0] for node in products.values())), path.parent, rows)
     nodes: list[NodeProto] = []
     made: dict[str, np.ndarray] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -78,7 +79,7 @@ class ContrastiveMixin(ForCL):
         super().__init__(config)
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
-        if self.encoder_alone:
+        if self.encoder_alone():
             _drop_decoder(getattr(self, self.base_model_prefix))
         use_integer_dropout(self.backbone)
         attend_by_length(self.backbone)
@@ -229,17 +230,24 @@ class ContrastiveMixin(ForCL):
         module = cast("PreTrainedModel", dict(self.named_children())[self.base_model_prefix])
         return module.get_encoder() if self.config.is_encoder_decoder and not self.decodes else module
 
-    @property
-    def encoder_alone(self) -> dict[str, str]:
+    def encoder_alone(self, as_published: bool = False) -> dict[str, str]:
         """Names of weights, as patterns, and those in the encoder's class, which sentence-transformers opens.
 
-        Empty if that class is the one that is saved, as T5EncoderModel. In a group `(?:`, or transformers would write
-        what sentence-transformers saves again under the former names.
+        Args:
+            as_published: names in the base of an adapter too, which is often a whole model as it was published.
+
+        Returns:
+            The names; none if that class is the one that is saved, as T5EncoderModel. In a group `(?:`, or transformers
+            would write what sentence-transformers saves again under the former names.
         """
         whole = getattr(self, self.base_model_prefix)
         if self.backbone is not getattr(whole, "encoder", None) or type(whole).__name__.endswith("EncoderModel"):
             return {}
-        return {rf"^(?:{self.base_model_prefix}\.encoder\.)": ""}
+        if not as_published:
+            return {rf"^(?:{self.base_model_prefix}\.encoder\.)": ""}
+        start, tied = rf"^(?:(?:{self.base_model_prefix}\.)?", whole._tied_weights_keys.items()
+        shared = {rf"{start}{re.escape(of)}$)": name.removeprefix("encoder.") for of, name in tied}
+        return {rf"{start}encoder\.)": "", **shared}
 
     @property
     def projection(self) -> Any:

@@ -268,11 +268,12 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
         return folder / modules[-1][0]
 
     about: dict[str, object] = {"max_seq_length": None, "do_lower_case": False}
-    if names := getattr(model, "encoder_alone", None):
+    adapter = not (folder / "config.json").is_file()
+    if names := model.encoder_alone(adapter) if hasattr(model, "encoder_alone") else None:
         about["model_args"] = {"key_mapping": names}
     row = POOLINGS[settings.pooling]
     if len(row.layers) > 1:
-        if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
+        if adapter:  # the config of its base does not return all layers
             about["config_args"] = {"output_hidden_states": True}
         layers, inside = model.config.num_hidden_layers, folder_of("WeightedLayerPooling")
         first = row.layers[0] % (layers + 1)

@@ -172,9 +172,9 @@ def test_revisions_and_pull_requests(hub, client, checkpoint):
 def test_private_and_gated_repositories_and_wrong_tokens(hub, client, checkpoint):
     works(client("push", checkpoint, "alice/secret", "--private"))
     assert hub.repos["alice/secret"].private
-    works(client("pull", "alice/secret", cache="alice"))
-    for token in (None, BOB):
-        fails(client("pull", "alice/secret", token=token, cache=f"of {token}"), "or it is private")
+    works(client("pull", "alice/secret"))
+    for token in (None, BOB):  # though it is in the cache
+        fails(client("pull", "alice/secret", token=token), "or it is private")
     wrong = "hf_wrongwrongwrong"
     for command in (("pull", "alice/secret"), ("push", checkpoint, "alice/secret")):
         fails(client(*command, token=wrong, cache="wrong"), "does not accept this token")

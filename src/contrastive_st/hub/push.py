@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile, constants
 from huggingface_hub.utils import filter_repo_objects
 
 from contrastive_st.errors import InputError
@@ -72,12 +72,16 @@ def pull(name: str, revision: str | None = None, to: str | Path | None = None, t
         The folder of the model.
 
     Raises:
-        InputError: the model does not exist, you may not read it, it is damaged, or its weights are a pickle.
+        InputError: the Hub cannot be reached, the model does not exist, you may not read it, it is damaged, or its
+            weights are a pickle.
     """
     if to is not None:
         check_target(to, flag="", parents=True)
     if Path(name).is_dir():
         raise InputError(f"{name} is a folder here; give a name on the Hub (user/name)")
+    if not constants.HF_HUB_OFFLINE:  # snapshot_download gives what is in the cache, also where the Hub refuses it
+        with hub_errors(name, revision):
+            HfApi(token=token).repo_info(name, revision=revision)
     folder = local_folder(name, revision, patterns=EVERYTHING, token=token)
     everything = list(EVERYTHING)
     if export := read_export(folder):
